@@ -8,8 +8,8 @@ use tests::{Running, Sandbox, text, until};
 /// Two platforms with a pilot of one core each, which are there from the beginning.
 const MANAGER: &str = "\
 platforms:
-  - {name: near, adapter: local, cores: 1, pilots_min: 1, pilots_max: 1}
-  - {name: far, adapter: local, cores: 1, pilots_min: 1, pilots_max: 1}
+  - {name: near, adapter: local, cores: 1, pilots_min: 1, pilots_max: 1, allow_shared_account: true}
+  - {name: far, adapter: local, cores: 1, pilots_min: 1, pilots_max: 1, allow_shared_account: true}
 ";
 
 fn serve(job: &str) -> (Sandbox, Running) {

@@ -54,7 +54,9 @@ const N_TASKS: u32 = 60;
 #[test]
 fn all_end_sooner_with_shares_where_each_is_at_its_best_than_with_equal_ones() {
     let site = |name: &str| {
-        format!("  - {{name: {name}, adapter: local, cores: 2, pilots_min: 1, pilots_max: 1}}\n")
+        format!(
+            "  - {{name: {name}, adapter: local, cores: 2, pilots_min: 1, pilots_max: 1, allow_shared_account: true}}\n"
+        )
     };
     let (sandbox, manager) = serve(&(site("near") + &site("far")), 2);
     let pilots = sandbox.json(&["pilots"]);
@@ -82,8 +84,10 @@ fn all_end_sooner_with_shares_where_each_is_at_its_best_than_with_equal_ones() {
 
 #[test]
 fn applications_that_hinder_their_like_share_nodes_under_maf_and_all_end_sooner() {
-    let (sandbox, manager) =
-        serve("  - {name: here, adapter: local, cores: 2, pilots_min: 2, pilots_max: 2}\n", 2);
+    let (sandbox, manager) = serve(
+        "  - {name: here, adapter: local, cores: 2, pilots_min: 2, pilots_max: 2, allow_shared_account: true}\n",
+        2,
+    );
     // On a node one task of an application at a time does something, whatever others do there.
     let jobs = ["dock", "search"].map(|application| {
         let command = format!("flock {application}-$PILOTFISH_PILOT_ID sleep 0.2");

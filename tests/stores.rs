@@ -24,7 +24,8 @@ fn secret(sandbox: &Sandbox, name: &str, contents: &str) -> String {
 
 /// A manager with one pilot on this host that knows these stores.
 fn serve(sandbox: &Sandbox, stores: &str) -> Running {
-    let platform = "platforms: [{name: here, adapter: local, cores: 2, pilots_max: 1}]\n";
+    let platform =
+        "platforms: [{name: here, adapter: local, cores: 2, pilots_max: 1, allow_shared_account: true}]\n";
     sandbox.write("manager.yaml", &format!("{platform}stores:\n{stores}"));
     sandbox.serve(sandbox.command(&["serve", "--config", "manager.yaml"]))
 }

@@ -92,7 +92,9 @@ pub async fn start(config: Config) -> Result<(Manager, Client), Failure> {
                 tokio::time::sleep(IN_USE_PAUSE).await;
             }
             // A mistake of the configuration.
-            Err(error @ StartError::Stores(_)) => return Err(Failure::bad_input(error.to_string())),
+            Err(error @ (StartError::Stores(_) | StartError::Account(_))) => {
+                return Err(Failure::bad_input(error.to_string()));
+            }
             Err(error) => {
                 let what = if config.is_offline {
                     format!("the store in {folder} cannot be read")

@@ -16,6 +16,7 @@ use scheduler::engine::{
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
+    accounts::{self, AccountCheck},
     agent_file::AgentFile,
     clock::Clock,
     config::{Config, TlsMode},
@@ -24,6 +25,7 @@ use crate::{
     platforms::{MakeJoin, Order, Worker},
     start::{StartError, scheme},
     tokens::Tokens,
+    users::Users,
 };
 
 /// An operator wants the configuration to be read again.
@@ -42,7 +44,8 @@ pub(crate) struct Attacher {
     surroundings: Surroundings,
     agent_file: AgentFile,
     url_elsewhere: String,
-    pilots: PathBuf,
+    folder: PathBuf,
+    users: Arc<Users>,
     address: SocketAddr,
     speaks_tls: bool,
     asker: Arc<dyn Asker>,
@@ -57,7 +60,7 @@ impl Attacher {
         (settings, clock): (Settings, Clock),
         (handle, orders): (Handle, mpsc::UnboundedSender<Order>),
         (address, access): (SocketAddr, &AccessFile),
-        (make_join, agent_file): (MakeJoin, AgentFile),
+        (make_join, agent_file, users): (MakeJoin, AgentFile, Arc<Users>),
     ) -> Attacher {
         Attacher {
             settings,
@@ -68,7 +71,8 @@ impl Attacher {
             surroundings: surroundings(config),
             agent_file,
             url_elsewhere: url_elsewhere(config, access, address),
-            pilots: config.folder.join("pilots"),
+            folder: config.folder.clone(),
+            users,
             address,
             speaks_tls: config.speaks_tls(),
             asker: config.asker.clone(),
@@ -78,6 +82,7 @@ impl Attacher {
 
     /// Attaches a platform, which has no worker, or one that has nothing to do any more.
     pub(crate) async fn attach(&mut self, spec: &PlatformSpec, site: &Site) -> Result<(), StartError> {
+        accounts::check(&self.users, spec, site).await.map_err(StartError::Account)?;
         let unknown = || StartError::Adapter { platform: spec.name.clone(), found: spec.adapter.clone() };
         let plan = Plan {
             name: format!("{}{}", self.settings.tag_prefix(), spec.name),
@@ -87,10 +92,11 @@ impl Attacher {
             surroundings: self.surroundings.clone(),
             agent_file: self.agent_file.clone(),
             url_elsewhere: self.url_elsewhere.clone(),
-            pilots: self.pilots.clone(),
+            pilots: self.folder.join("pilots"),
             manager: self.address,
             scheme: scheme(self.speaks_tls),
             asker: self.asker.clone(),
+            account_check: Some(AccountCheck::new(self.users.clone(), &self.folder, spec, site)),
         };
         if spec.adapter == adapters::openstack::NAME {
             self.agent_file.offer();
@@ -268,6 +274,8 @@ fn changed_fields(
         ("setup", old_site.setup != new_site.setup),
         ("agent", old_site.agent != new_site.agent),
         ("folder", old_site.folder != new_site.folder),
+        ("run_as", old_site.run_as != new_site.run_as),
+        ("allow_shared_account", old_site.allows_shared_account != new_site.allows_shared_account),
         ("ssh", old_site.ssh != new_site.ssh),
         ("ssh_config", old_site.ssh_config != new_site.ssh_config),
         ("reach", old_site.reach != new_site.reach),

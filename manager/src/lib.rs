@@ -1,5 +1,6 @@
 //! The manager: the engine's shell. Wiring only; see `driver` for the loop and `commit` for durability.
 
+mod accounts;
 pub mod agent_file;
 pub mod api;
 mod attach;
@@ -26,6 +27,7 @@ pub mod tokens;
 pub mod users;
 mod web_store;
 
+pub use accounts::AccountCheck;
 pub use attach::Reload;
 pub use config::Config;
 pub use start::{Manager, ManagerError, StartError, start};

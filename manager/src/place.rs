@@ -7,7 +7,7 @@ use adapters::{
     Adapter, Surroundings,
     command::{AdapterError, AllocationRequest, BatchId, BatchJob, Command, JOB_LOG, Output},
     openstack::{self, AgentSource, OpenStack, Remains},
-    transport::{Asker, LocalPilots, LocalShell, Ssh, Transport, TransportError},
+    transport::{Account, Asker, LocalPilots, LocalShell, Ssh, Transport, TransportError},
 };
 use profiles::site::{Reach, Site};
 use scheduler::{
@@ -19,7 +19,10 @@ use scheduler::{
     time::Span,
 };
 
-use crate::agent_file::{self, AgentFile};
+use crate::{
+    accounts::AccountCheck,
+    agent_file::{self, AgentFile},
+};
 
 /// To bring the agent over a slow line.
 const UPLOAD_LIMIT: Duration = Duration::from_secs(600);
@@ -52,6 +55,9 @@ esac
 case $listed in *" $tag "*) continue ;; esac
 [ -z "$(find "$file" -mmin +60 2>/dev/null)" ] || rm -f "$file"
 done"#;
+
+/// Says the SHA-256 of the file `$1`, if it may be read.
+const READ: &str = r#"[ -r "$1" ] && sha256sum < "$1"; exit 0"#;
 
 /// Takes away a folder, its first argument.
 const REMOVE: &str = r#"rm -rf -- "$1""#;
@@ -96,6 +102,8 @@ pub struct Plan {
     pub scheme: &'static str,
     /// Who is asked for what no file says.
     pub asker: Arc<dyn Asker>,
+    /// Looks whether a host behind SSH reads the manager's folder.
+    pub account_check: Option<AccountCheck>,
 }
 
 /// Where a platform's commands are run.
@@ -109,6 +117,11 @@ pub struct Place {
 
 enum Host {
     Here,
+    /// This host, with another account; what was found there.
+    Account {
+        account: Account,
+        known: Option<Ground>,
+    },
     There {
         ssh: Box<Ssh>,
         /// Through which connection what was found.
@@ -121,7 +134,7 @@ enum Host {
 }
 
 impl Place {
-    /// The place of a platform; `None`: there is no adapter of that name.
+    /// The place of a platform; `None`: there is no adapter of that name, or no account.
     pub fn new(plan: Plan) -> Option<Place> {
         let adapter = adapters::adapter(&plan.adapter, &plan.surroundings, &plan.site);
         let host = match &plan.site.ssh {
@@ -129,7 +142,10 @@ impl Place {
                 Host::Cloud(Box::new(OpenStack::new(&plan.site, &plan.capacity)?))
             }
             _ if adapter.is_none() => return None,
-            None => Host::Here,
+            None => match plan.site.run_as.as_deref() {
+                Some(name) => Host::Account { account: Account::of(name).ok()?, known: None },
+                None => Host::Here,
+            },
             Some(address) => {
                 let (config, program) = (plan.site.ssh_config.clone(), plan.site.transport);
                 let ssh = Ssh::new(address.clone(), config, program, plan.asker.clone());
@@ -167,7 +183,7 @@ impl Place {
     /// There is no connection: why.
     pub async fn connect(&self) -> Result<(), TransportError> {
         match &self.host {
-            Host::Here | Host::Cloud(_) => Ok(()),
+            Host::Here | Host::Account { .. } | Host::Cloud(_) => Ok(()),
             Host::There { ssh, .. } => ssh.connect().await.map(|_| ()),
         }
     }
@@ -176,7 +192,7 @@ impl Place {
     pub fn ssh(&self) -> Option<&Ssh> {
         match &self.host {
             Host::There { ssh, .. } => Some(ssh),
-            Host::Here | Host::Cloud(_) => None,
+            Host::Here | Host::Account { .. } | Host::Cloud(_) => None,
         }
     }
 
@@ -191,6 +207,7 @@ impl Place {
             Host::Here if self.plan.adapter == "local" => LocalPilots.run(&command).await,
             // Of a cloud only files are looked at that are kept here.
             Host::Here | Host::Cloud(_) => LocalShell.run(&command).await,
+            Host::Account { account, .. } => account.run(&command).await,
             Host::There { ssh, .. } => ssh.run(&command).await,
         }
     }
@@ -200,6 +217,12 @@ impl Place {
     /// # Errors
     /// What is wrong, in words.
     pub async fn ground(&mut self) -> Result<Ground, String> {
+        if let Host::Account { known, .. } = &self.host {
+            return match known.clone() {
+                Some(known) => Ok(known),
+                None => self.ground_of_account().await,
+            };
+        }
         let site = &self.plan.site;
         let (ssh, known) = match &self.host {
             Host::There { ssh, known, .. } => (ssh, known),
@@ -211,6 +234,7 @@ impl Place {
                 let folder = site.folder.clone().unwrap_or_else(|| openstack::FOLDER.to_owned());
                 return Ok(Ground { folder, url: Some(self.url()) });
             }
+            Host::Account { .. } => return Err("no ground".to_owned()),
         };
         let number = ssh.connect().await.map_err(|error| error.to_string())?;
         if let Some((known, ground)) = known
@@ -218,6 +242,7 @@ impl Place {
         {
             return Ok(ground.clone());
         }
+        self.check_account().await?;
         let (folder, agent) = self.bring_agent().await?;
         let (url, dug) = match &self.plan.site.reach {
             Some(Reach::Tunnel) | None => {
@@ -226,16 +251,51 @@ impl Place {
             }
             Some(Reach::Direct | Reach::At(_)) => (proxy(&self.plan.site), None),
         };
-        self.agent.clone_from(&agent);
-        let surroundings = Surroundings { agent_command: agent };
-        if let Some(adapter) = adapters::adapter(&self.plan.adapter, &surroundings, &self.plan.site) {
-            self.adapter = Some(adapter);
-        }
+        self.use_agent(agent);
         let ground = Ground { folder: format!("{folder}/pilots"), url };
         if let Host::There { known, relay, .. } = &mut self.host {
             (*known, *relay) = (Some((number, ground.clone())), dug);
         }
         Ok(ground)
+    }
+
+    /// The same for another account of this host: a folder of its own, with the agent in it.
+    async fn ground_of_account(&mut self) -> Result<Ground, String> {
+        let Host::Account { account, .. } = &self.host else { return Err("no account".to_owned()) };
+        if let Some(folder) = &self.plan.site.folder {
+            account.give_folder(folder)?;
+        }
+        let name = account.name().to_owned();
+        let brought = self.bring_agent().await.map_err(|what| {
+            format!(
+                "{what}; pilots of account {name} need a folder that it may write in: `folder: PATH`, absent: .pilotfish \
+                 in its home"
+            )
+        });
+        let (folder, agent) = brought?;
+        self.use_agent(agent);
+        let ground = Ground { folder: format!("{folder}/pilots"), url: proxy(&self.plan.site) };
+        if let Host::Account { known, .. } = &mut self.host {
+            *known = Some(ground.clone());
+        }
+        Ok(ground)
+    }
+
+    /// Has the adapter use the agent that was brought.
+    fn use_agent(&mut self, agent: Vec<String>) {
+        self.agent.clone_from(&agent);
+        let surroundings = Surroundings { agent_command: agent };
+        if let Some(adapter) = adapters::adapter(&self.plan.adapter, &surroundings, &self.plan.site) {
+            self.adapter = Some(adapter);
+        }
+    }
+
+    /// Sees to it that tasks there cannot act as any user, if there are several.
+    async fn check_account(&self) -> Result<(), String> {
+        let Some(check) = &self.plan.account_check else { return Ok(()) };
+        let found =
+            self.shell("look at the account", READ, &[&check.secret()], Vec::new(), LOOK_LIMIT).await?;
+        check.judge(&found)
     }
 
     /// By which pilots elsewhere reach the manager.
@@ -356,7 +416,9 @@ impl Place {
     ) -> Result<Vec<FoundProvider>, ScaleTrouble> {
         match &self.host {
             Host::Cloud(cloud) => cloud.scale(ratio, former).await,
-            Host::Here | Host::There { .. } => Err(ScaleTrouble::Refused("it is no cloud".to_owned())),
+            Host::Here | Host::Account { .. } | Host::There { .. } => {
+                Err(ScaleTrouble::Refused("it is no cloud".to_owned()))
+            }
         }
     }
 

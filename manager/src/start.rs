@@ -18,6 +18,7 @@ use tokio::{
 };
 
 use crate::{
+    accounts,
     agent_file::AgentFile,
     api::{self, ApiState, ConnectionLimits},
     attach::{Attacher, Reload, make_join, surroundings},
@@ -90,6 +91,9 @@ pub enum StartError {
         /// What it says.
         found: String,
     },
+    /// The account that a platform's tasks have.
+    #[error("{0}")]
+    Account(String),
     /// A store that jobs may name.
     #[error(transparent)]
     Stores(#[from] StoresError),
@@ -241,19 +245,27 @@ fn past(store: &Store) -> Result<(Vec<Record>, Budgets), StoreError> {
     Ok((records, budgets))
 }
 
-/// Has the owner have a token, and tokens that were revoked be void; gives the owner's.
-fn prepare_users(
+/// Has the owner have a token, and tokens that were revoked be void; gives the owner's. Platforms whose tasks could act as
+/// other users are refused.
+async fn prepare_users(
     config: &Config,
     tokens: &Tokens,
     store: &mut Store,
     records: &mut Vec<Record>,
     clock: Clock,
 ) -> Result<String, StartError> {
+    if config.is_offline {
+        records.iter().for_each(|record| tokens.users().note(record));
+        return Ok(tokens.lend(&config.user, true)?);
+    }
     let failed = |source| StartError::File { path: config.folder.join(users::REVOKED_FILE), source };
     let whose = (config.folder.as_path(), config.user.as_str());
     let (made, own) = users::prepare(tokens, whose, records, clock.now()).map_err(failed)?;
     store.commit(&made)?;
     records.extend(made);
+    for (spec, site) in &config.platforms {
+        accounts::check(tokens.users(), spec, site).await.map_err(StartError::Account)?;
+    }
     Ok(own)
 }
 
@@ -283,13 +295,7 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
     let reader = store.reader();
     let (mut records, budgets) = past(&store)?;
     let clock = Clock::start(records.iter().map(Record::at).max().unwrap_or_default());
-    let own_token = match config.is_offline {
-        true => {
-            records.iter().for_each(|record| tokens.users().note(record));
-            tokens.lend(&config.user, true)?
-        }
-        false => prepare_users(&config, &tokens, &mut store, &mut records, clock)?,
-    };
+    let own_token = prepare_users(&config, &tokens, &mut store, &mut records, clock).await?;
     let engine = Engine::restore(settings, store.epoch(), clock.now(), records);
     let Listening { listener, address, url, identity } = listen(&config)?;
 
@@ -331,7 +337,13 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
     let farewell = if config.is_offline { None } else { farewell(&config, settings) };
     let join = make_join(&config, &tokens, &access, address);
     let ways = (handle.clone(), orders.clone());
-    let attacher = Attacher::new(&config, (settings, clock), ways, (address, &access), (join, agent_file));
+    let attacher = Attacher::new(
+        &config,
+        (settings, clock),
+        ways,
+        (address, &access),
+        (join, agent_file, tokens.users().clone()),
+    );
     let mut manager = Manager {
         access,
         users: tokens.users().clone(),

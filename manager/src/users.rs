@@ -33,7 +33,7 @@ use scheduler::{
 };
 use tokio::sync::watch;
 
-use crate::{handle::Handle, tokens::Tokens};
+use crate::{accounts::Accounts, handle::Handle, tokens::Tokens};
 pub(crate) use own::{next as next_own, prepare};
 pub(crate) use revoked::FILE as REVOKED_FILE;
 
@@ -123,6 +123,7 @@ pub struct Users {
     /// The latest time that was seen, in microseconds: a clock that is put back brings no token back.
     latest: AtomicU64,
     own: own::Own,
+    accounts: Accounts,
 }
 
 struct Entry {
@@ -189,6 +190,7 @@ impl Users {
             changes: watch::Sender::new(0),
             latest: AtomicU64::new(0),
             own: own::Own::default(),
+            accounts: Accounts::default(),
         }
     }
 
@@ -318,6 +320,22 @@ impl Users {
             (&one.user, one.made_at, one.id).cmp(&(&other.user, other.made_at, other.id))
         });
         views
+    }
+
+    /// Users who have access and may not do everything anyway, without the manager's owner.
+    pub(crate) fn untrusted(&self) -> Vec<String> {
+        let owner = self.own.user();
+        let is_one = |view: &TokenView| {
+            view.state == TokenState::Valid && !view.is_operator && Some(&view.user) != owner.as_ref()
+        };
+        let mut names: Vec<String> = self.views().into_iter().filter(is_one).map(|view| view.user).collect();
+        names.dedup();
+        names
+    }
+
+    /// Platforms whose tasks have the manager's account.
+    pub(crate) fn accounts(&self) -> &Accounts {
+        &self.accounts
     }
 
     /// Where the manager's own token is written to.

@@ -117,6 +117,10 @@ struct PlatformForm {
     agent: Option<String>,
     #[serde(default, deserialize_with = "site::path")]
     folder: Option<String>,
+    #[serde(default, deserialize_with = "site::word")]
+    run_as: Option<String>,
+    #[serde(default)]
+    allow_shared_account: bool,
     #[serde(default, deserialize_with = "site::address")]
     ssh: Option<String>,
     #[serde(default, deserialize_with = "site::addresses")]
@@ -220,6 +224,8 @@ impl PlatformForm {
             setup,
             agent,
             folder,
+            run_as,
+            allow_shared_account: allows_shared_account,
             ssh,
             ssh_config,
             transport,
@@ -235,6 +241,8 @@ impl PlatformForm {
             setup,
             agent,
             folder,
+            run_as,
+            allows_shared_account,
             ssh,
             ssh_config,
             transport,
@@ -426,9 +434,24 @@ impl PlatformForm {
         self.check_cloud()?;
         self.check_scaling()?;
         let (name, site) = (&self.name, self.site());
-        if self.adapter == LOCAL && (Site { setup: Vec::new(), ..site.clone() }) != Site::default() {
+        let is_apart = site.run_as.is_some();
+        if is_apart && self.adapter != LOCAL {
             return Err(format!(
-                "found a queue, account, options, agent, folder or ssh of `{name}`; pilots of this host have none"
+                "found run_as of `{name}`; only platforms with adapter {LOCAL} have it: elsewhere `ssh` names the account"
+            ));
+        }
+        let setup_only = Site {
+            setup: site.setup.clone(),
+            run_as: site.run_as.clone(),
+            allows_shared_account: site.allows_shared_account,
+            agent: site.agent.clone().filter(|_| is_apart),
+            folder: site.folder.clone().filter(|_| is_apart),
+            ..Site::default()
+        };
+        if self.adapter == LOCAL && site != setup_only {
+            return Err(format!(
+                "found a queue, account, options, agent, folder or ssh of `{name}`; pilots of this host have none, but \
+                 with `run_as: ACCOUNT` an agent and a folder"
             ));
         }
         if self.adapter == HOSTS && site.ssh.is_none() && self.hosts.is_empty() {

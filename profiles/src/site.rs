@@ -24,6 +24,10 @@ pub struct Site {
     /// Where pilots keep their files, seen by all nodes; `None`: in the manager's folder, or in the home of
     /// an account on another host.
     pub folder: Option<String>,
+    /// The account of this host that its pilots have; `None`: the manager's own.
+    pub run_as: Option<String>,
+    /// Whether tasks may have the manager's own account though it has several users.
+    pub allows_shared_account: bool,
     /// The host where the platform's commands are run, `[user@]host[:port]`; `None`: this one.
     pub ssh: Option<String>,
     /// What OpenSSH's configuration says of it is read here; `None`: `~/.ssh/config`.

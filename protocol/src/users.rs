@@ -54,6 +54,9 @@ pub struct UserAdded {
     pub token: String,
     /// What is kept of it.
     pub kept: TokenView,
+    /// What the user's tasks could do that they should not.
+    #[serde(default)]
+    pub warnings: Vec<String>,
 }
 
 /// Which tokens to list.

@@ -32,6 +32,13 @@ impl fmt::Debug for Digest {
     }
 }
 
+impl Digest {
+    /// Of the 32 bytes that a hash function gave; `None`: they are not so many.
+    pub fn of(bytes: &[u8]) -> Option<Digest> {
+        bytes.try_into().ok().map(Digest)
+    }
+}
+
 impl FromStr for Digest {
     type Err = NoDigest;
 

@@ -239,7 +239,7 @@ fn submission_is_not_refused_where_nothing_can_be_recorded() {
 #[test]
 fn operators_stay_operators_where_a_users_access_file_was_used_last() {
     let sandbox = Sandbox::new();
-    let manager = serve(&sandbox, DEFAULT, &["--cores", "1"]);
+    let manager = serve(&sandbox, DEFAULT, &["--cores", "1", "--allow-shared-account"]);
     sandbox.ok(&["submit", "-q", "--wait", "--name", "mine", "--", "echo", "mine"]);
     sandbox.ok(&["user", "add", "bob", "--to", "bob"]);
     sandbox

@@ -112,9 +112,20 @@ async fn run(
     has: fn(&OsStr) -> bool,
     mark: Option<String>,
 ) -> Result<Output, TransportError> {
+    run_in(".", command, has, mark).await
+}
+
+/// The same in a folder.
+pub(super) async fn run_in(
+    folder: &str,
+    command: &Command,
+    has: fn(&OsStr) -> bool,
+    mark: Option<String>,
+) -> Result<Output, TransportError> {
     let (program, arguments) = command.argv.split_first().map_or(("", &[][..]), |(p, a)| (p.as_str(), a));
     let mut child = tokio::process::Command::new(program)
         .args(arguments)
+        .current_dir(folder)
         .env_clear()
         .envs(std::env::vars_os().filter(|(name, _)| has(name)))
         .envs(mark.iter().map(|mark| (MARK, mark)))

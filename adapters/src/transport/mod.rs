@@ -1,5 +1,6 @@
 //! Transports run an adapter's commands where its platform is reached.
 
+mod account;
 mod local;
 mod ssh;
 
@@ -7,6 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+pub use account::Account;
 pub use local::{LocalPilots, LocalShell, goes_to_local_pilots};
 pub use ssh::{Asker, Nobody, Prompt, Sftp, SftpError, Ssh, SshError, end_forwards};
 

@@ -14,6 +14,7 @@ use manager::{
     Manager, Reload,
     config::{Config, TlsMode, file::ManagerFile},
 };
+use profiles::site::Site;
 use protocol::api::Reloaded;
 use scheduler::{resources::Resources, time::Span};
 use tokio::sync::mpsc;
@@ -79,6 +80,9 @@ pub struct ServeArgs {
     /// No pilots on this machine
     #[arg(long, conflicts_with_all = ["cores", "pilots_max", "offer"])]
     no_local: bool,
+    /// Let tasks on this machine have the manager's own account though others use it: they may act as any user
+    #[arg(long, conflicts_with = "no_local")]
+    allow_shared_account: bool,
     /// Say only what is wrong
     #[arg(short, long)]
     quiet: bool,
@@ -206,7 +210,8 @@ async fn start(args: &ServeArgs, folder: PathBuf) -> Result<(Manager, IpAddr, Ma
         let mut host = capacity(args)?;
         host.cores = args.cores.unwrap_or(host.cores);
         let platform = in_process::local_platform(host, args.pilots_max, IDLE_TIMEOUT);
-        config.platforms.push((platform, Default::default()));
+        let site = Site { allows_shared_account: args.allow_shared_account, ..Site::default() };
+        config.platforms.push((platform, site));
     }
     logging::start(Some(if args.quiet { "warn" } else { "info" }))?;
     let listen_host = config.listen_host;

@@ -38,7 +38,10 @@ Who has the file is that user: `pilotfish submit job.yaml --dir ann`. All see
 what there is; jobs are changed by their own users and by operators, and
 policies share platforms among users. The file leads to where the manager
 listens now: with `listen: {port: …}` in manager.yaml that stays so. Its token
-is told only once: `pilotfish user revoke ann` makes it void.";
+is told only once: `pilotfish user revoke ann` makes it void.
+
+Where a platform's tasks run as the manager's account, only operators can be
+added: `run_as: ACCOUNT` in manager.yaml has its pilots run as another one.";
 
 const LIST_EXAMPLES: &str = "\
 Examples:
@@ -162,6 +165,7 @@ async fn add(args: AddArgs) -> Result<Outcome, Failure> {
             ))
         }));
     }
+    added.warnings.iter().for_each(|warning| show::say(&format!("warning: {warning}")));
     let expires_at = added.kept.expires_at;
     if args.json {
         let shown = json!({

@@ -66,6 +66,11 @@ impl ApiError {
         ApiError::new(StatusCode::UNAUTHORIZED, code, why.to_string())
     }
 
+    /// A user who could act as any other.
+    pub(super) fn shared_account(message: String) -> ApiError {
+        ApiError::new(StatusCode::CONFLICT, "shared-account", message)
+    }
+
     /// Neither a user nor a token.
     pub(super) fn no_such_user(name: &str) -> ApiError {
         let message =

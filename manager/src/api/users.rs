@@ -8,7 +8,7 @@ use std::{
 use axum::{
     body::{Body, Bytes, HttpBody},
     extract::{Request, State},
-    http::StatusCode,
+    http::{StatusCode, header},
     middleware::Next,
     response::{IntoResponse, Response},
 };
@@ -18,7 +18,7 @@ use protocol::users::{
 };
 use scheduler::{
     engine::{
-        interface::{Answer, Event},
+        interface::{Answer, Event, PlatformMode, Query},
         record::Record,
         users::TokenId,
     },
@@ -31,7 +31,10 @@ use super::{
     extract::{InBody, InPath, InQuery, User},
     operators::check_operator,
 };
-use crate::users::{Drawn, Void, Wanted, next_own};
+use crate::{
+    accounts,
+    users::{Drawn, Void, Wanted, next_own},
+};
 
 /// The tokens: all for operators, for others their own.
 pub(super) async fn list(
@@ -58,6 +61,8 @@ pub(super) async fn add(
         return Err(ApiError::bad_request("expires_in: found 0; write how long the token is to be valid"));
     }
     let users = context.state.tokens.users();
+    let is_owner = users.own().user().is_some_and(|owner| owner == name);
+    let warnings = if is_operator || is_owner { Vec::new() } else { shared_accounts(&context).await? };
     let expires_at = expires_in.map(|span| users.now() + span);
     let wanted = Wanted { user: name, is_operator, by: user.name.clone(), expires_at };
     let drawn = users.draw(wanted).map_err(|_| ApiError::no_random())?;
@@ -65,7 +70,30 @@ pub(super) async fn add(
     let text = keep(&context, drawn).await?;
     let kept = view(&context, id)?;
     tracing::info!(user = user.name, token = %id, of = kept.user, is_operator, "a user was given a token");
-    Ok(json(StatusCode::CREATED, &UserAdded { token: text, kept }))
+    Ok(json(StatusCode::CREATED, &UserAdded { token: text, kept, warnings }))
+}
+
+/// What is to be said of platforms whose tasks have the manager's account.
+///
+/// Errors: nobody is to be added while there is one of them.
+async fn shared_accounts(context: &Context) -> Result<Vec<String>, ApiError> {
+    let mut known = context.state.tokens.users().accounts().all();
+    if known.is_empty() {
+        return Ok(Vec::new());
+    }
+    let there = match context.query(Query::Platforms).await? {
+        Answer::Platforms(platforms) => platforms,
+        other => return Err(ApiError::unexpected(&other)),
+    };
+    known.retain(|name, _| {
+        there.iter().any(|platform| {
+            platform.name == *name && platform.is_attached && platform.mode != PlatformMode::Detached
+        })
+    });
+    if let Some((name, sharing)) = known.iter().find(|(_, sharing)| sharing.is_refused) {
+        return Err(ApiError::shared_account(accounts::refused_user(name, sharing)));
+    }
+    Ok(known.into_iter().map(|(name, sharing)| format!("platform {name}: {}", sharing.why)).collect())
 }
 
 /// Somebody has access no more: all tokens of a name, or one by its id.
@@ -161,10 +189,14 @@ pub(super) async fn guarded(State(context): State<Shared>, mut request: Request,
     tokio::select! {
         // Who revokes the own token hears that it is done.
         biased;
-        response = next.run(request) => response.map(|body| match body.size_hint().exact() {
-            Some(_) => body,
-            None => Body::new(Guarded { body, void }),
-        }),
+        response = next.run(request) => {
+            let kind = response.headers().get(header::CONTENT_TYPE);
+            let is_news = kind.is_some_and(|kind| kind.as_bytes() == b"text/event-stream");
+            response.map(|body| match body.size_hint().exact() {
+                Some(_) => body,
+                None => Body::new(Guarded { body, void, is_news }),
+            })
+        }
         why = &mut void => ApiError::void(&why).into_response(),
     }
 }
@@ -173,6 +205,8 @@ pub(super) async fn guarded(State(context): State<Shared>, mut request: Request,
 struct Guarded<F> {
     body: Body,
     void: Pin<Box<F>>,
+    /// It may end anywhere; half a file would be taken for a whole one.
+    is_news: bool,
 }
 
 impl<F: Future<Output = Void>> HttpBody for Guarded<F> {
@@ -184,7 +218,7 @@ impl<F: Future<Output = Void>> HttpBody for Guarded<F> {
         context: &mut TaskContext<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         if let Poll::Ready(why) = self.void.as_mut().poll(context) {
-            return Poll::Ready(Some(Err(axum::Error::new(why))));
+            return Poll::Ready((!self.is_news).then(|| Err(axum::Error::new(why))));
         }
         Pin::new(&mut self.body).poll_frame(context)
     }
@@ -195,5 +229,37 @@ impl<F: Future<Output = Void>> HttpBody for Guarded<F> {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt;
+
+    use super::*;
+
+    /// How an answer ends of which something has come when its token is void.
+    async fn end(is_news: bool) -> Option<Result<Frame<Bytes>, axum::Error>> {
+        let (id, user) = (TokenId::new([0; 6]), "ann".to_owned());
+        let (revoke, revoked) = tokio::sync::oneshot::channel::<()>();
+        let void = Box::pin(async move {
+            // It is revoked when the sender is gone.
+            let _ = revoked.await;
+            Void::Revoked { id, user }
+        });
+        let (more, rest) = tokio::sync::mpsc::channel::<Result<Vec<u8>, std::io::Error>>(1);
+        more.send(Ok(b"half".to_vec())).await.unwrap();
+        let pieces =
+            futures_util::stream::unfold(rest, |mut rest| async { Some((rest.recv().await?, rest)) });
+        let mut guarded = Guarded { body: Body::from_stream(pieces), void, is_news };
+        assert_eq!(guarded.frame().await.unwrap().unwrap().into_data().unwrap(), "half");
+        drop(revoke);
+        guarded.frame().await
+    }
+
+    #[tokio::test]
+    async fn a_file_is_cut_off_and_news_end_when_a_token_is_void() {
+        assert!(end(false).await.is_some_and(|end| end.is_err()), "half a file is not taken for a whole one");
+        assert!(end(true).await.is_none());
     }
 }

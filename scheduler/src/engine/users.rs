@@ -135,7 +135,5 @@ mod tests {
         for wrong in ["", "1f020304ab", "001f020304abc", "001F020304AB", "+01f020304ab", "001f020304ag"] {
             assert_eq!(wrong.parse::<TokenId>(), Err(NoTokenId), "{wrong}");
         }
-        let text = serde_json::to_string(&id).unwrap();
-        assert_eq!((text.as_str(), serde_json::from_str(&text).unwrap()), ("\"001f020304ab\"", id));
     }
 }

@@ -105,6 +105,9 @@ pub struct AttachArgs {
     /// Where pilots keep their files, seen by all nodes
     #[arg(long, value_name = "PATH")]
     folder: Option<String>,
+    /// The account of this host that pilots of a local platform have, instead of the manager's own
+    #[arg(long, value_name = "ACCOUNT")]
+    run_as: Option<String>,
     /// The cloud's name in clouds.yaml
     #[arg(long, value_name = "NAME")]
     cloud: Option<String>,
@@ -419,6 +422,7 @@ fn entry_of(args: &AttachArgs, found: &Found) -> Mapping {
         ("account", &args.account),
         ("parallel_environment", &args.parallel_environment),
         ("folder", &args.folder),
+        ("run_as", &args.run_as),
     ] {
         if let Some(value) = value {
             add(key, value.clone().into());

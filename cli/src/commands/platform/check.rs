@@ -12,6 +12,7 @@ use std::{
 use adapters::{
     Surroundings,
     command::{BatchJob, Queue},
+    transport::Account,
 };
 use clap::Args;
 use manager::{
@@ -146,11 +147,19 @@ pub(super) fn place(config: &Config, spec: &PlatformSpec, site: &Site) -> Option
         manager: SocketAddr::from(([127, 0, 0, 1], 0)),
         scheme: "https",
         asker: config.asker.clone(),
+        account_check: None,
     })
 }
 
 /// Looks without submitting anything; gives the place that it looked at. `None`: a step failed.
 async fn look(steps: &mut Steps, config: &Config, spec: &PlatformSpec, site: &Site) -> Option<Place> {
+    if let Some(name) = &site.run_as {
+        let found = match Account::of(name) {
+            Ok(account) => account.check().await.map(|()| format!("commands run as {name}")),
+            Err(what) => Err(what),
+        };
+        steps.take("account", found)?;
+    }
     let mut place = place(config, spec, site)?;
     if let Some(cloud) = place.cloud() {
         for (step, found) in cloud.look().await {

@@ -28,7 +28,7 @@ const POLICY_FIELDS: [&str; 9] = [
     "stealing",
     "scaling",
 ];
-const PLATFORM_FIELDS: [&str; 36] = [
+const PLATFORM_FIELDS: [&str; 38] = [
     "name",
     "adapter",
     "cores",
@@ -53,6 +53,8 @@ const PLATFORM_FIELDS: [&str; 36] = [
     "setup",
     "agent",
     "folder",
+    "run_as",
+    "allow_shared_account",
     "ssh",
     "hosts",
     "ssh_config",
@@ -143,6 +145,9 @@ fn platforms(value: &Value, problems: &mut Vec<Problem>) {
             others.push(("openstack", image.into()));
         } else if adapter != adapters::LOCAL_NAME {
             others.push(("ssh", "a".into()));
+        } else if platform.get("run_as").is_some() {
+            // Pilots of another account have a folder and an agent of their own.
+            others.push(("run_as", "a".into()));
         }
         let unknown = text("adapter").filter(|adapter| adapters::all_names().all(|name| name != *adapter));
         let mut checked = platform.clone();

@@ -465,7 +465,8 @@ fn golden_stores_are_read_as_they_were_meant() {
     assert_eq!(summary(&copy(folder.path())), EXPECTED);
     let folder = tempfile::tempdir().unwrap();
     fs::copy(golden(2), folder.path().join(FILE)).unwrap();
-    assert_eq!(summary(&open(folder.path())), EXPECTED);
+    // Users' tokens came after it.
+    assert_eq!(summary(&open(folder.path())), EXPECTED.replacen("41 records", "38 records", 1));
 }
 
 /// The golden stores of former versions, by the commits that wrote them. They are never written again: copy the golden
