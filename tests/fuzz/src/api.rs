@@ -388,8 +388,9 @@ mod tests {
     fn the_workflow_is_one_that_is_kept() {
         let scene = super::scene();
         let request = format!("POST user json /api/v1/workflows\n{}", super::workflow());
-        let request = scene.request(request.as_bytes()).expect("a request");
-        let (status, body) = scene.runtime.block_on(scene.answer(request));
+        let tokens = super::Tokens::new(b"secret of a test");
+        let request = scene.request(request.as_bytes(), &tokens).expect("a request");
+        let (status, body) = scene.runtime.block_on(scene.answer(request, tokens));
         assert_eq!(status, 201, "{}", String::from_utf8_lossy(&body));
     }
 
