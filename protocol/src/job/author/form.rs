@@ -66,11 +66,20 @@ pub(super) struct JobForm {
     /// The program is started once a slot, reads one JSON task a line and answers one JSON line; default false.
     pub resident: Option<bool>,
     /// Files that are in a task's private folder before it begins: paths from the job file's folder, file:///… that all nodes see, or https://…; {name} stands for a parameter.
-    #[schemars(with = "Option<Vec<InputSchema>>", extend("examples" = [["receptor.pdbqt", {"from": "ligands/{ligand}", "to": "ligand.pdbqt"}]]))]
+    #[schemars(with = "Option<OneOrMore<InputSchema>>", extend("examples" = [["receptor.pdbqt", {"from": "ligands/{ligand}", "to": "ligand.pdbqt"}]]))]
     pub inputs: Option<Vec<InputForm>>,
     /// Files that a task leaves in its private folder: each comes home to the same name below the job file's folder, or to where `to` says.
-    #[schemars(with = "Option<Vec<OutputSchema>>", extend("examples" = [[{"from": "out.pdbqt", "to": "results/{index}.pdbqt"}]]))]
+    #[schemars(with = "Option<OneOrMore<OutputSchema>>", extend("examples" = [[{"from": "out.pdbqt", "to": "results/{index}.pdbqt"}]]))]
     pub outputs: Option<Vec<OutputForm>>,
+}
+
+// A list, or its only item, for the schema. A comment that is part of the documentation would be the field's description.
+#[derive(JsonSchema)]
+#[schemars(untagged, inline)]
+#[allow(dead_code, reason = "only its schema is used")]
+enum OneOrMore<T> {
+    More(Vec<T>),
+    One(T),
 }
 
 /// A file that comes before a task begins.
@@ -194,12 +203,14 @@ pub(super) struct Points {
 #[derive(Debug, JsonSchema)]
 #[schemars(rename = "CsvSource", deny_unknown_fields)]
 pub(super) struct CsvForm {
-    /// The file; its first line names the columns. Commas, semicolons or tabs part them.
+    /// The file; its first line names the columns, unless `header` says otherwise. Commas, semicolons or tabs part them.
     #[schemars(extend("examples" = ["params.csv"]))]
     pub file: String,
     /// The columns to use, as a list or as {PARAMETER: COLUMN}; default: all.
     #[schemars(with = "Option<ColumnsForm>", extend("examples" = [["alpha", "beta"], {"t": "Temp (K)"}]))]
     pub columns: Option<Vec<(String, String)>>,
+    /// Whether the first line names the columns (default). If not, they are called 1, 2, 3, …
+    pub header: Option<bool>,
     /// The character that parts the columns, or `tab`; default: what parts the names in the first line.
     #[schemars(with = "Option<String>", extend("examples" = [";", "tab"]))]
     pub delimiter: Option<u8>,

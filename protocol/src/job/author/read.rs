@@ -37,6 +37,16 @@ impl<'v> Node<'v> {
     pub fn item(&self, i: usize, value: &'v Value) -> Node<'v> {
         Node { value, path: format!("{}[{i}]", self.path) }
     }
+
+    /// The items of this list; what is no list is the only item.
+    pub fn one_or_more(&self) -> Vec<Node<'v>> {
+        match self.value {
+            Value::Sequence(items) => {
+                items.iter().enumerate().map(|(i, value)| self.item(i, value)).collect()
+            }
+            _ => vec![self.clone()],
+        }
+    }
 }
 
 impl<'v> Fields<'v> {

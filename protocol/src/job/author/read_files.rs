@@ -9,7 +9,7 @@ const INPUT_EXPECTED: &str = "write paths, or {from: …, to: …}";
 
 impl Reader<'_> {
     pub(super) fn inputs(&mut self, node: &Node<'_>) -> Option<Vec<InputForm>> {
-        let items = self.items(node, "write a list like [receptor.pdbqt, \"ligands/{ligand}\"]")?;
+        let items = node.one_or_more();
         let read: Vec<Option<InputForm>> = items.iter().map(|item| self.input(item)).collect();
         // Without one of them the others would be told of by wrong numbers.
         read.into_iter().collect()
@@ -39,7 +39,7 @@ impl Reader<'_> {
     }
 
     pub(super) fn outputs(&mut self, node: &Node<'_>) -> Option<Vec<OutputForm>> {
-        let items = self.items(node, "write a list like [\"out-{index}.pdbqt\"]")?;
+        let items = node.one_or_more();
         let read: Vec<Option<OutputForm>> = items.iter().map(|item| self.output(item)).collect();
         // As above.
         read.into_iter().collect()

@@ -106,12 +106,7 @@ impl Reader<'_> {
     }
 
     fn zips(&mut self, node: &Node<'_>) -> Vec<SweepEntry> {
-        let groups = match node.value {
-            Value::Sequence(groups) => {
-                groups.iter().enumerate().map(|(i, group)| node.item(i, group)).collect()
-            }
-            _ => vec![node.clone()],
-        };
+        let groups = node.one_or_more();
         groups.iter().filter_map(|group| self.zip(group)).collect()
     }
 
@@ -127,12 +122,7 @@ impl Reader<'_> {
     }
 
     fn csvs(&mut self, node: &Node<'_>) -> Vec<SweepEntry> {
-        let tables = match node.value {
-            Value::Sequence(tables) => {
-                tables.iter().enumerate().map(|(i, table)| node.item(i, table)).collect()
-            }
-            _ => vec![node.clone()],
-        };
+        let tables = node.one_or_more();
         tables
             .iter()
             .map(|table| SweepEntry::Csv { path: table.path.clone(), csv: self.csv(table) })
@@ -141,9 +131,13 @@ impl Reader<'_> {
 
     fn csv(&mut self, node: &Node<'_>) -> Option<CsvForm> {
         let expected = "write {file: params.csv, columns: [alpha, beta]}";
-        let mut fields = self.fields(node, &["file", "columns", "delimiter"], expected)?;
+        let mut fields = self.fields(node, &["file", "columns", "header", "delimiter"], expected)?;
         let file = self.required(&mut fields, node, "file", expected);
         let (columns, delimiter) = (fields.take("columns"), fields.take("delimiter"));
+        let header = match fields.take("header") {
+            None => None,
+            Some(node) => Some(self.truth(&node)?),
+        };
         let file = file.and_then(|file| self.text(&file));
         let columns = match columns {
             None => None,
@@ -153,7 +147,7 @@ impl Reader<'_> {
             None => None,
             Some(node) => Some(self.delimiter(&node)?),
         };
-        Some(CsvForm { file: file?, columns, delimiter })
+        Some(CsvForm { file: file?, columns, header, delimiter })
     }
 
     /// Parameters and the columns that have their values.

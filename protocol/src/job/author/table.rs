@@ -21,10 +21,12 @@ pub(super) fn read_table(base_dir: &Path, csv: &CsvForm) -> Result<Vec<(String, 
     let (skipped, announced) = announced(&text);
     let delimiter = csv.delimiter.or(announced).unwrap_or_else(|| delimiter(&path, &text[skipped..]));
     refuse_open_quotes(&text, skipped, delimiter)?;
+    let has_names = csv.header != Some(false);
     let mut reader = csv::ReaderBuilder::new()
         .delimiter(delimiter)
+        .has_headers(has_names)
         // Names may be aligned; values reach tasks byte for byte.
-        .trim(csv::Trim::Headers)
+        .trim(if has_names { csv::Trim::Headers } else { csv::Trim::None })
         // Rows that are empty are no rows, and of others the line is told.
         .flexible(true)
         .from_reader(&text.as_bytes()[skipped..]);
@@ -34,8 +36,15 @@ pub(super) fn read_table(base_dir: &Path, csv: &CsvForm) -> Result<Vec<(String, 
         let expected = format!("write values with {} between them", shown(delimiter));
         SourceError::content(format!("a table that cannot be read{at} ({error})"), expected)
     };
-    let header: Vec<String> = reader.headers().map_err(failed)?.iter().map(str::to_owned).collect();
+    let first: Vec<String> = reader.headers().map_err(failed)?.iter().map(str::to_owned).collect();
+    let header = match has_names {
+        true => first,
+        false => (1..=first.len()).map(|n| n.to_string()).collect(),
+    };
     let chosen = choose(&header, csv.columns.as_deref(), delimiter)?;
+    if csv.header.is_none() {
+        refuse_values_as_names(chosen.iter().map(|(_, place)| header[*place].as_str()))?;
+    }
     let mut columns: Vec<Vec<String>> = vec![Vec::new(); chosen.len()];
     let mut record = csv::StringRecord::new();
     loop {
@@ -49,7 +58,8 @@ pub(super) fn read_table(base_dir: &Path, csv: &CsvForm) -> Result<Vec<(String, 
         if record.len() != header.len() {
             let found = format!("a row of {} in line {} of the file", record.len(), line_at(&text, before));
             let expected = format!(
-                "the line of names has {}, with {} between them",
+                "the {} has {}, with {} between them",
+                if has_names { "line of names" } else { "first row" },
                 if header.len() == 1 { "1 column".to_owned() } else { format!("{} columns", header.len()) },
                 shown(delimiter)
             );
@@ -63,6 +73,19 @@ pub(super) fn read_table(base_dir: &Path, csv: &CsvForm) -> Result<Vec<(String, 
         return Err(SourceError::content("a table without rows", "write at least one below the names"));
     }
     Ok(chosen.into_iter().map(|(name, _)| name).zip(columns).collect())
+}
+
+/// Refuses numbers in the place of names: a table without a line of names would lose its first row in silence.
+fn refuse_values_as_names<'n>(mut names: impl Iterator<Item = &'n str>) -> Result<(), SourceError> {
+    match names.find(|name| name.trim().parse::<f64>().is_ok()) {
+        None => Ok(()),
+        Some(name) => {
+            let found = format!("the number {} in the first line, which names the columns", quoted(name));
+            let expected = "write a line of names above the values, or `header: false`, which calls the columns 1, 2, 3, … \
+                            (`header: true` if it is a name)";
+            Err(SourceError::content(found, expected))
+        }
+    }
 }
 
 /// Refuses quotes that the reader would take silently for something else: one that is never closed makes all
@@ -213,7 +236,7 @@ mod tests {
         let columns = columns.map(|columns| {
             columns.iter().map(|(name, column)| ((*name).to_owned(), (*column).to_owned())).collect()
         });
-        let form = CsvForm { file: file.to_owned(), columns, delimiter };
+        let form = CsvForm { file: file.to_owned(), columns, header: None, delimiter };
         match read_table(folder.path(), &form) {
             Ok(table) => table
                 .iter()
@@ -274,6 +297,33 @@ mod tests {
         assert_eq!(said, "no column `Temp(K)`; did you mean `Temp (K)`?");
         let said = read_as("a.csv", "x,x,y\n1,2,3\n", None, Some(&[("y", "y")]));
         assert_eq!(said, "y=3");
+    }
+
+    #[test]
+    fn first_row_of_numbers_is_never_lost() {
+        let read = |text: &str, header, columns: Option<&[(&str, &str)]>| {
+            let folder = TempDir::new().unwrap();
+            std::fs::write(folder.path().join("a.csv"), text).unwrap();
+            let named = |(name, column): &(&str, &str)| ((*name).to_owned(), (*column).to_owned());
+            let columns = columns.map(|columns| columns.iter().map(named).collect());
+            let form = CsvForm { file: "a.csv".into(), columns, header, delimiter: None };
+            let shown = |table: Vec<(String, Vec<String>)>| {
+                let columns = table.iter().map(|(name, values)| format!("{name}={}", values.join("|")));
+                columns.collect::<Vec<_>>().join(" ")
+            };
+            read_table(folder.path(), &form).map(shown).map_err(|error| error.found().to_owned())
+        };
+        let refused =
+            |name: &str| Err(format!("the number `{name}` in the first line, which names the columns"));
+        assert_eq!(read("1,2\n3,4\n", None, None), refused("1"));
+        assert_eq!(read("1,2\n3,4\n", None, Some(&[("t", "2")])), refused("2"));
+        assert_eq!(read("a,1e-3\nb,2\n", None, None), refused("1e-3"));
+        assert_eq!(read("1\n2\n", None, None), refused("1"));
+        assert_eq!(read("name,2020\na,4\n", None, Some(&[("name", "name")])), Ok("name=a".into()));
+        assert_eq!(read("7,8\n3, 4\n", Some(false), None), Ok("1=7|3 2=8| 4".into()));
+        assert_eq!(read(" 7 ,8\n3,4\n", Some(false), Some(&[("t", "1")])), Ok("t= 7 |3".into()));
+        assert_eq!(read("2020,2021\n3,4\n", Some(true), None), Ok("2020=3 2021=4".into()));
+        assert_eq!(read("x,y\n3,4\n", Some(false), None), Ok("1=x|3 2=y|4".into()));
     }
 
     #[test]
