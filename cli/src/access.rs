@@ -186,7 +186,8 @@ async fn find_here(looked: &mut Vec<String>) -> Result<Option<Found>, Failure> {
     let run = PathBuf::from(RUN_FOLDER);
     let has_run = run.join(STORE_FILE).is_file();
     let last = last::recall();
-    let Some(folder) = last.clone().filter(|folder| *folder != run) else {
+    // A run that was used last and was removed is gone as any other manager is.
+    let Some(folder) = last.clone().filter(|folder| *folder != run || !has_run) else {
         if !has_run {
             return Ok(None);
         }

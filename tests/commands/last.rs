@@ -149,6 +149,26 @@ fn another_managers_job_is_not_shown_when_the_last_manager_is_gone() {
 }
 
 #[test]
+fn another_managers_job_is_not_shown_when_the_last_run_was_removed() {
+    let sandbox = with_an_old_run();
+    let _manager = serve(&sandbox, DEFAULT, &["--cores", "1"]);
+    let elsewhere = sandbox.path().join("elsewhere");
+    std::fs::create_dir(&elsewhere).expect("a folder");
+    let other = &["submit", "--wait", "--", "echo", "theirs"];
+    assert!(sandbox.command(other).current_dir(&elsewhere).status().expect("it runs").success());
+    std::fs::remove_dir_all(sandbox.path().join(".pilotfish")).expect("it is there");
+    for command in [&["logs", "last"][..], &["export", "last"], &["jobs"], &["cancel", "last"]] {
+        let said = refused(&sandbox, command);
+        let expected =
+            "went to the manager in ./.pilotfish, which is gone; --manager default means the manager";
+        assert!(said.contains(expected), "{said}");
+    }
+    // What is used next is meant from then on.
+    sandbox.ok(&["run", "-q", "--name", "new", "--", "echo", "{}", ":::", "new"]);
+    all_show(&sandbox, "new", &[]);
+}
+
+#[test]
 fn repeated_quiet_run_says_why_it_fails() {
     let sandbox = Sandbox::new();
     let failing = ["run", "-q", "--", "false"];
