@@ -11,7 +11,8 @@ use crate::{
     show::{
         Screen,
         facts::Facts,
-        format::{age, bytes, clock, count, counted, span},
+        format::{age, bytes, clock, counted, span},
+        job::counts_text,
         units::json_with_units,
     },
     view::{Reader, ViewArgs, WatchArgs},
@@ -106,19 +107,8 @@ fn facts(status: &Status, url: Option<&str>) -> Facts {
             totals.n_jobs_active, totals.n_jobs_paused, totals.n_jobs_over
         ),
     );
-    let parts: Vec<String> = [
-        (counts.waiting, "waiting"),
-        (counts.queued, "queued"),
-        (counts.running, "running"),
-        (counts.done, "done"),
-        (counts.failed, "failed"),
-        (counts.cancelled, "cancelled"),
-    ]
-    .into_iter()
-    .filter(|(n, _)| *n > 0)
-    .map(|(n, word)| format!("{} {word}", count(n)))
-    .collect();
-    facts.add("tasks", if parts.is_empty() { "none".to_owned() } else { parts.join(", ") });
+    let parts = counts_text(counts);
+    facts.add("tasks", if parts.is_empty() { "none".to_owned() } else { parts });
     if url.is_none() {
         return facts;
     }

@@ -1,6 +1,10 @@
 //! One job in full, and the table at the end of a run.
 
-use scheduler::{engine::views::JobView, pull::MovedBytes, time::Span};
+use scheduler::{
+    engine::views::{Counts, JobView},
+    pull::MovedBytes,
+    time::Span,
+};
 
 use crate::show::{
     Screen,
@@ -95,7 +99,11 @@ pub fn end_line(job: &JobView) -> String {
 
 /// `1,000: 12 waiting, 3 running, 985 done`
 pub fn counts_line(job: &JobView) -> String {
-    let counts = &job.counts;
+    format!("{}: {}", count(job.counts.total), counts_text(&job.counts))
+}
+
+/// `12 waiting, 3 running, 985 done`
+pub fn counts_text(counts: &Counts) -> String {
     let parts: Vec<String> = [
         (counts.waiting.saturating_sub(counts.blocked), "waiting"),
         (counts.blocked, "waiting for others"),
@@ -109,7 +117,7 @@ pub fn counts_line(job: &JobView) -> String {
     .filter(|(n, _)| *n > 0)
     .map(|(n, word)| format!("{} {word}", count(n)))
     .collect();
-    format!("{}: {}", count(counts.total), parts.join(", "))
+    parts.join(", ")
 }
 
 /// The table at the end of a run that took so long and ran so many tasks itself.
