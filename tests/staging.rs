@@ -260,6 +260,71 @@ fn an_output_that_a_task_does_not_leave_is_its_failure_unless_it_is_optional() {
 }
 
 #[test]
+fn outputs_come_home_executable_and_what_cannot_come_is_told() {
+    let sandbox = Sandbox::new();
+    sandbox.write("data.txt", "values");
+    let folder = |name: &str| (0..40).map(|n| format!("echo {n} > {name}/{n}; ")).collect::<String>();
+    sandbox.write(
+        "job.yaml",
+        &format!(
+            "command: >-\n  mkdir res; echo '#!/bin/sh' > tool; chmod 755 tool; cp tool res/tool; cp data.txt copy; {}chmod +x res/7;\n  \
+             ln -s /etc/hostname res/host; ln -s nowhere res/lost; ln -s 7 res/seven\n\
+             inputs: data.txt\noutputs: [tool, copy, res/, {{from: tool, to: \"file://{}/tool\"}}]\n",
+            folder("res"),
+            sandbox.path().join("shared").display()
+        ),
+    );
+    let manager = serve(&sandbox);
+    let output = sandbox.run(&["submit", "--wait", "job.yaml"]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let is_executable = |name: &str| {
+        let mode = fs::metadata(sandbox.path().join(name)).expect("it is there").permissions().mode();
+        mode & 0o100 != 0
+    };
+    let names = ["tool", "res/tool", "res/7", "res/seven", "shared/tool", "copy", "res/8", "data.txt"];
+    assert_eq!(names.map(is_executable), names.map(|name| !matches!(name, "copy" | "res/8" | "data.txt")));
+    // Links are named where files come home and where the task is explained.
+    let explained = sandbox.ok(&["explain", "task", "1.0"]);
+    for (file, why) in [
+        ("res/host", "a link to /etc/hostname, outside of the task's folder"),
+        ("res/lost", "a link to nowhere, which does not exist"),
+    ] {
+        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(said.contains(&format!("left out: {file} of task 1.0: it is {why}")), "{said}");
+        let explained = explained.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(explained.contains(&format!("{file} was left out: it is {why}")), "{explained}");
+        assert!(!sandbox.path().join(file).exists());
+    }
+    // A file that is there already and is the same becomes executable, too.
+    fs::set_permissions(sandbox.path().join("tool"), fs::Permissions::from_mode(0o644)).expect("it is ours");
+    let fetched: serde_json::Value =
+        serde_json::from_str(&sandbox.ok(&["fetch", "1", "--json"])).expect("it is JSON");
+    assert_eq!((&fetched["n_files"], &fetched["n_left_out"]), (&0.into(), &2.into()), "{fetched}");
+    assert!(is_executable("tool"));
+    sandbox.ok(&["stop"]);
+    manager.wait();
+}
+
+#[test]
+fn stages_know_which_files_of_others_are_executable() {
+    let sandbox = Sandbox::new();
+    sandbox.write(
+        "flow.yaml",
+        "stages:\n  make:\n    command: \"echo 'echo made' > tool; chmod 755 tool; echo 1 > data\"\n    outputs: [tool, data]\n  \
+         use:\n    after: make\n    command: './tool > out; cp tool again; cp data data-again'\n    \
+         inputs: [\"stage:make/tool\", \"stage:make/data\"]\n    outputs: [out, again, data-again]\n",
+    );
+    sandbox.ok(&["run", "-q", "flow.yaml"]);
+    assert_eq!(sandbox.read("out"), "made\n");
+    let is_executable = |name: &str| {
+        let mode = fs::metadata(sandbox.path().join(name)).expect("it is there").permissions().mode();
+        mode & 0o100 != 0
+    };
+    assert_eq!(["tool", "again", "data", "data-again"].map(is_executable), [true, true, false, false]);
+}
+
+#[test]
 fn what_nodes_see_is_linked_and_written_there_at_once() {
     let sandbox = Sandbox::new();
     let shared = sandbox.write("shared/in.txt", "seen");

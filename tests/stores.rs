@@ -142,11 +142,24 @@ fn files_come_from_a_host_and_go_there_whole() {
         "they are where they go"
     );
 
+    // A host keeps permissions.
+    let tool = "command: 'echo > tool; chmod 755 tool; echo > data'\n\
+                outputs: [{from: tool, to: 'store://host/tool'}, {from: data, to: 'store://host/data'}]\n";
+    sandbox.write("tool.yaml", tool);
+    sandbox.ok(&["submit", "--wait", "tool.yaml"]);
+    let mode = |name: &str| {
+        fs::metadata(sandbox.path().join("files").join(name)).expect("it is there").permissions().mode()
+    };
+    assert_eq!((mode("tool") & 0o100, mode("data") & 0o100), (0o100, 0));
+
     // What is not there is told by its name.
     sandbox.write("bad.yaml", "command: 'true'\ninputs: ['store://host/in/none.txt']\n");
     assert_eq!(sandbox.run(&["submit", "--wait", "bad.yaml"]).status.code(), Some(1));
-    let why = sandbox.json(&["task", "3.0"]).to_string();
-    assert!(why.contains("store://host/in/none.txt: the manager says: files-host has no"), "{why}");
+    let why = sandbox.json(&["task", "4.0"]).to_string();
+    assert!(
+        why.contains("input none.txt from store://host/in/none.txt: the manager says: files-host has no"),
+        "{why}"
+    );
     ends(&sandbox, manager);
 }
 

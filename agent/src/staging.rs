@@ -14,6 +14,7 @@ mod netrc;
 mod packed;
 mod place;
 mod transfer;
+mod upload;
 mod waits;
 
 use std::{
@@ -63,6 +64,8 @@ const N_TRANSFERS: usize = 4;
 const N_AT_DISK: usize = 4;
 /// How often a transfer is tried here before the task is to be tried elsewhere.
 const N_TRIES: u32 = 4;
+/// What tasks take of others, in messages.
+const TAKEN: &str = "input from other tasks";
 /// How long an agent that ends waits for who is in the middle of a file: a piece of it may take long on a slow disk.
 const SHUTDOWN: Duration = Duration::from_secs(10);
 
@@ -99,6 +102,9 @@ pub struct Outputs {
     pub is_taken: bool,
     /// What was brought into its folder and belongs to others: no pattern means it.
     pub brought: HashSet<PathBuf>,
+    /// What was brought into its folder for it to change, and is not known to be executable: its own permissions say
+    /// nothing of that.
+    pub copied: HashSet<PathBuf>,
 }
 
 /// Of each task contents and bytes of what it reads.
@@ -210,6 +216,7 @@ impl Stager {
             shares: Arc::new(Semaphore::new(N_AT_DISK)),
             fetches: Mutex::default(),
             waits: Waits::default(),
+            executables: Arc::default(),
             packing: AsyncMutex::default(),
             is_full_told: AtomicBool::new(false),
             tell,
@@ -351,6 +358,8 @@ struct Mover {
     /// One fetch at a time of each object, in this agent.
     fetches: Mutex<HashMap<Digest, Arc<AsyncMutex<()>>>>,
     waits: Waits,
+    /// What was brought and is known to be executable.
+    executables: Arc<Mutex<HashSet<Digest>>>,
     /// Held by who fetches packs.
     packing: AsyncMutex<()>,
     /// It was said that the manager has no room: once is enough.
@@ -401,13 +410,13 @@ impl Mover {
                     sleep(backoff(n_away)).await;
                 }
                 Err(Trouble::Lasting(what) | Trouble::Missing(what)) => {
-                    return Err(FailureKind::Transfer { what });
+                    return Err(transfer(TAKEN, &what));
                 }
-                Err(Trouble::Disk(error)) => return Err(node("what it takes", &error)),
+                Err(Trouble::Disk(error)) => return Err(node(TAKEN, &error)),
                 Err(Trouble::Brief(what) | Trouble::Silent { what, .. }) => {
                     n_failed += 1;
                     if n_failed >= N_TRIES {
-                        return Err(FailureKind::Transfer { what });
+                        return Err(transfer(TAKEN, &what));
                     }
                     sleep(backoff(n_failed + 2)).await;
                 }
@@ -422,6 +431,8 @@ impl Mover {
         folder: &Path,
         held: &Arc<Held>,
     ) -> Result<(), FailureKind> {
+        lock(&self.executables)
+            .extend(inputs.iter().filter(|input| input.executable).filter_map(|input| input.sha256));
         let mut portions = inputs.chunks(N_PACKED_MAX);
         let mut next = portions.next();
         let mut came = self.bring_small(job, next.unwrap_or_default(), held).await;
@@ -453,16 +464,16 @@ impl Mover {
                 let shown = protocol::address::shown(&input.from);
                 let _waits = self.waits.begin(held.task(), &shown, None);
                 let shared = self.share(PathBuf::from(&input.from), target).await;
-                shared.map_err(|error| transfer(&shown, &error.to_string()))?;
+                shared.map_err(|error| transfer(&input.shown(), &error.to_string()))?;
                 continue;
             }
             let pin = self.bring(job, input, held).await?;
             let placed = self.place(pin, target, input.writable, held).await;
             placed.map_err(|error| {
-                let shown = input.to.to_string_lossy();
+                let which = input.shown();
                 match error.kind() {
-                    io::ErrorKind::AlreadyExists => transfer(&shown, "it comes a second time"),
-                    _ => node(&shown, &error),
+                    io::ErrorKind::AlreadyExists => transfer(&which, "it comes a second time"),
+                    _ => node(&which, &error),
                 }
             })?;
         }
@@ -501,8 +512,9 @@ impl Mover {
 
 /// A file that another task has left, from the manager. Whatever that says, nothing is written outside of the folder.
 fn input_of(file: TakenFile) -> Result<TaskInput, FailureKind> {
-    let TakenFile { to, sha256, bytes, writable } = file;
-    let name = safe_relative(&to).ok_or_else(|| transfer(&to, "it is outside of the task's folder"))?;
+    let TakenFile { to, sha256, bytes, writable, executable } = file;
+    let name = safe_relative(&to)
+        .ok_or_else(|| transfer(&format!("input {to}"), "it is outside of the task's folder"))?;
     Ok(TaskInput {
         to: name,
         from: to,
@@ -510,6 +522,7 @@ fn input_of(file: TakenFile) -> Result<TaskInput, FailureKind> {
         sha256: Some(sha256),
         bytes: Some(bytes),
         writable,
+        executable,
     })
 }
 

@@ -5,6 +5,7 @@ use std::{
     collections::{HashMap, HashSet},
     fs::{self, File},
     io::{self, IsTerminal, Read, Write},
+    os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -31,6 +32,8 @@ use crate::{
 const N_TRANSFERS: usize = 4;
 /// A transfer whose connection broke is begun anew so often.
 const N_TRIES: u32 = 4;
+/// What was left out is told of so many files at most.
+const N_LEFT_OUT_TOLD: usize = 5;
 /// The pause before that; longer each time.
 const PAUSE: Duration = Duration::from_secs(1);
 /// The line that shows how it goes is written so often.
@@ -54,13 +57,16 @@ impl Sources {
         }
         let local = spec.compile()?.local_files();
         let mut shown = Shown::new("reading", local.len() as u64);
-        let mut known: HashMap<PathBuf, (Digest, u64)> = HashMap::new();
+        let mut known: HashMap<PathBuf, (Digest, u64, bool)> = HashMap::new();
         let mut objects = vec![Objects::default(); spec.inputs.len()];
         for LocalFile { input, path } in local {
-            let (sha256, n_bytes) = match known.get(&path) {
+            let (sha256, n_bytes, is_executable) = match known.get(&path) {
                 Some(facts) => *facts,
                 None => {
-                    let facts = File::open(&path).and_then(|file| hash_of(&file));
+                    let facts = File::open(&path).and_then(|file| {
+                        let (sha256, n_bytes) = hash_of(&file)?;
+                        Ok((sha256, n_bytes, file.metadata()?.mode() & 0o100 != 0))
+                    });
                     let facts = facts.map_err(|error| Failure::file("read", &path, &error))?;
                     known.insert(path.clone(), facts);
                     facts
@@ -68,8 +74,12 @@ impl Sources {
             };
             shown.add(n_bytes);
             sources.files.entry(sha256).or_insert((path, n_bytes));
-            objects[input].sha256.push(sha256);
-            objects[input].bytes.push(n_bytes);
+            let objects = &mut objects[input];
+            if is_executable {
+                objects.executable.push(objects.sha256.len() as u64);
+            }
+            objects.sha256.push(sha256);
+            objects.bytes.push(n_bytes);
         }
         shown.end();
         for (input, objects) in spec.inputs.iter_mut().zip(objects) {
@@ -193,7 +203,7 @@ async fn send(client: &Client, path: &Path, sha256: Digest, n_bytes: u64) -> Res
 }
 
 /// What came back of a job.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Fetched {
     /// Files that were written.
     pub n_files: u64,
@@ -203,6 +213,10 @@ pub struct Fetched {
     pub n_same: u64,
     /// Files that are where nodes see them, and stay there.
     pub n_elsewhere: u64,
+    /// What tasks have left and could not be delivered.
+    pub n_left_out: u64,
+    /// The first of it, with the reasons.
+    pub left_out: Vec<String>,
 }
 
 /// Brings home the files that a job's tasks have left, or one of them, below a folder.
@@ -226,6 +240,13 @@ pub async fn fetch(
         let wanted: HashSet<usize> = last.into_values().collect();
         let files = page.files.iter().enumerate().filter(|(n, _)| wanted.contains(n));
         for (_, file) in files {
+            if let Some(why) = &file.left_out {
+                fetched.n_left_out += 1;
+                if fetched.left_out.len() < N_LEFT_OUT_TOLD {
+                    fetched.left_out.push(format!("{} of task {job}.{}: {why}", file.to, file.task));
+                }
+                continue;
+            }
             if file.to.contains("://") {
                 fetched.n_elsewhere += 1;
                 continue;
@@ -273,7 +294,12 @@ async fn bring_home(client: &Client, file: &FileRow, folder: &Path) -> Result<Op
     let is_same = File::open(&path)
         .ok()
         .filter(|there| there.metadata().is_ok_and(|facts| facts.is_file() && facts.len() == file.bytes));
-    if is_same.is_some_and(|there| hash_of(&there).is_ok_and(|(sha256, _)| sha256 == file.sha256)) {
+    if let Some(there) = is_same
+        && hash_of(&there).is_ok_and(|(sha256, _)| sha256 == file.sha256)
+    {
+        if file.executable {
+            make_executable(&there).map_err(|error| Failure::file("make executable", &path, &error))?;
+        }
         return Ok(None);
     }
     let mut n_tries = 1;
@@ -316,7 +342,20 @@ async fn download(client: &Client, file: &FileRow, path: &Path) -> Result<(), Tr
         let line = format!("{} arrived with other contents than the task has left", path.display());
         return Err(Trouble::Passing(Failure::infrastructure(line)));
     }
+    if file.executable {
+        make_executable(part.as_file()).map_err(|error| failed("make executable", &error))?;
+    }
     part.persist(path).map_err(|error| failed("write", &error.error))?;
+    Ok(())
+}
+
+/// Whoever may read it may execute it.
+fn make_executable(file: &File) -> io::Result<()> {
+    let mode = file.metadata()?.mode();
+    let wanted = mode | (mode & 0o444) >> 2;
+    if wanted != mode {
+        file.set_permissions(fs::Permissions::from_mode(wanted))?;
+    }
     Ok(())
 }
 
@@ -329,10 +368,25 @@ pub async fn fetch_home(client: &Client, job: JobId, spec: &JobSpec, is_quiet: b
         return Ok(());
     }
     let fetched = fetch(client, job, None, &spec.base_dir).await?;
-    if !is_quiet && fetched.n_files > 0 {
+    if !is_quiet && (fetched.n_files > 0 || fetched.n_left_out > 0) {
         show::say(&line(&fetched, &spec.base_dir));
     }
+    warn_of_left_out(&fetched);
     Ok(())
+}
+
+/// Says what tasks have left and could not be delivered.
+pub fn warn_of_left_out(fetched: &Fetched) {
+    for line in &fetched.left_out {
+        show::say(&format!("warning: left out: {line}"));
+    }
+    match fetched.n_left_out - fetched.left_out.len() as u64 {
+        0 => {}
+        n => show::say(&format!(
+            "warning: left out: {} more; `pilotfish explain task` names them",
+            counted(n, "file")
+        )),
+    }
 }
 
 /// `12 files (3.4 MiB) in /home/ada/dock`
@@ -345,8 +399,12 @@ pub fn line(fetched: &Fetched, folder: &Path) -> String {
         0 => String::new(),
         n => format!(", {} where nodes see them", counted(n, "file")),
     };
+    let left_out = match fetched.n_left_out {
+        0 => String::new(),
+        n => format!(", {} left out", counted(n, "file")),
+    };
     format!(
-        "fetched {} ({}) to {}{same}{elsewhere}",
+        "fetched {} ({}) to {}{same}{elsewhere}{left_out}",
         counted(fetched.n_files, "file"),
         bytes(fetched.n_bytes),
         folder.display()

@@ -1,13 +1,21 @@
 //! Servers of HTTP that ask who enters, as stores: what opens them stays with the manager, and files pass through it.
 
-use std::{fmt, io, time::Duration};
+use std::{
+    fmt, io,
+    pin::pin,
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
 
-use reqwest::{Body, Method, RequestBuilder, Response, StatusCode, Url, header};
+use reqwest::{Body, Method, RequestBuilder, Response, StatusCode, Url, header, redirect::Policy};
+use tokio::time::timeout;
 
 /// How long connecting may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Whoever sends nothing for so long sends no more.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
+/// Redirections that are followed at most, one after the other.
+const N_REDIRECTIONS_MAX: usize = 10;
 /// Who we are there.
 const USER_AGENT: &str = concat!("pilotfish/", env!("CARGO_PKG_VERSION"));
 
@@ -15,6 +23,8 @@ const USER_AGENT: &str = concat!("pilotfish/", env!("CARGO_PKG_VERSION"));
 pub struct Web {
     store: String,
     client: reqwest::Client,
+    /// The same for files that are written, which take as long as they come here.
+    client_up: reqwest::Client,
     base: Url,
     user: Option<String>,
     secret: Option<String>,
@@ -32,14 +42,22 @@ pub enum WebError {
         status: StatusCode,
     },
     /// Who asks may not, or is not known.
-    #[error(
-        "store {store}: the server answers {status}; who may enter stands in `user` and `secret_file` of the store"
-    )]
+    #[error("store {store}: the server answers {status}; {}", denied(*is_known))]
     Denied {
         /// The store.
         store: String,
         /// What the server says.
         status: StatusCode,
+        /// Whether a name or a secret was sent.
+        is_known: bool,
+    },
+    /// The server refuses it, and will do so again.
+    #[error("store {store}: {what}")]
+    Refused {
+        /// The store.
+        store: String,
+        /// What happened.
+        what: String,
     },
     /// It is broken, or does not answer.
     #[error("store {store}: {what}")]
@@ -49,6 +67,13 @@ pub enum WebError {
         /// What happened.
         what: String,
     },
+}
+
+fn denied(is_known: bool) -> &'static str {
+    match is_known {
+        true => "`user` and `secret_file` of the store are wrong, or may not do that",
+        false => "the store has no `user` and no `secret_file`, and needs them",
+    }
 }
 
 impl fmt::Debug for Web {
@@ -70,15 +95,15 @@ impl Web {
     ) -> Result<Web, String> {
         // Another one that was chosen before does as well.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = reqwest::Client::builder()
-            .connect_timeout(CONNECT_TIMEOUT)
-            .read_timeout(READ_TIMEOUT)
-            .user_agent(USER_AGENT)
-            .build()
-            .map_err(|error| cause(&error))?;
+        let builder = || {
+            let builder = reqwest::Client::builder().connect_timeout(CONNECT_TIMEOUT);
+            builder.redirect(redirections()).user_agent(USER_AGENT)
+        };
+        let client = builder().read_timeout(READ_TIMEOUT).build().map_err(|error| cause(&error))?;
+        let client_up = builder().build().map_err(|error| cause(&error))?;
         let base =
             Url::parse(endpoint).map_err(|error| format!("found an endpoint that is no address: {error}"))?;
-        Ok(Web { store: store.to_owned(), client, base, user, secret })
+        Ok(Web { store: store.to_owned(), client, client_up, base, user, secret })
     }
 
     /// Where a file is.
@@ -97,23 +122,42 @@ impl Web {
     /// # Errors
     /// See [`WebError`].
     pub async fn read(&self, url: Url) -> Result<Response, WebError> {
-        self.accepted(self.request(Method::GET, url).send().await)
+        self.accepted(self.request(&self.client, Method::GET, url).send().await)
     }
 
-    /// Writes a file of so many bytes.
+    /// Writes a file of so many bytes. `n_taken` counts how much of it the server has taken: one that stops to take it is
+    /// given up.
     ///
     /// # Errors
     /// See [`WebError`].
-    pub async fn write(&self, url: Url, n_bytes: Option<u64>, body: Body) -> Result<(), WebError> {
-        let mut request = self.request(Method::PUT, url).body(body);
+    pub async fn write(
+        &self,
+        url: Url,
+        n_bytes: Option<u64>,
+        body: Body,
+        n_taken: &AtomicU64,
+    ) -> Result<(), WebError> {
+        let mut request = self.request(&self.client_up, Method::PUT, url).body(body);
         if let Some(n_bytes) = n_bytes {
             request = request.header(header::CONTENT_LENGTH, n_bytes);
         }
-        self.accepted(request.send().await).map(drop)
+        let mut response = pin!(request.send());
+        let mut n_before = 0;
+        loop {
+            if let Ok(response) = timeout(READ_TIMEOUT, response.as_mut()).await {
+                return self.accepted(response).map(drop);
+            }
+            let n = n_taken.load(Ordering::Relaxed);
+            if n == n_before {
+                let what = format!("the server has taken nothing for {} s", READ_TIMEOUT.as_secs());
+                return Err(WebError::Broken { store: self.store.clone(), what });
+            }
+            n_before = n;
+        }
     }
 
-    fn request(&self, method: Method, url: Url) -> RequestBuilder {
-        let request = self.client.request(method, url);
+    fn request(&self, client: &reqwest::Client, method: Method, url: Url) -> RequestBuilder {
+        let request = client.request(method, url);
         match (&self.user, &self.secret) {
             (Some(user), secret) => request.basic_auth(user, secret.as_ref()),
             (None, Some(token)) => request.bearer_auth(token),
@@ -123,15 +167,27 @@ impl Web {
 
     fn accepted(&self, response: reqwest::Result<Response>) -> Result<Response, WebError> {
         let store = self.store.clone();
-        let response =
-            response.map_err(|error| WebError::Broken { store: store.clone(), what: cause(&error) })?;
+        let response = response.map_err(|error| {
+            let (store, what) = (store.clone(), cause(&error));
+            match error.is_redirect() || error.is_builder() {
+                true => WebError::Refused { store, what },
+                false => WebError::Broken { store, what },
+            }
+        })?;
         match response.status() {
             status if status.is_success() => Ok(response),
             status @ (StatusCode::NOT_FOUND | StatusCode::GONE) => Err(WebError::None { store, status }),
             status @ (StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS) => {
                 Err(WebError::Broken { store, what: format!("the server answers {status}") })
             }
-            status if status.is_client_error() => Err(WebError::Denied { store, status }),
+            status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => Err(WebError::Denied {
+                store,
+                status,
+                is_known: self.user.is_some() || self.secret.is_some(),
+            }),
+            status if status.is_client_error() => {
+                Err(WebError::Refused { store, what: format!("the server answers {status}") })
+            }
             status => Err(WebError::Broken { store, what: format!("the server answers {status}") }),
         }
     }
@@ -139,14 +195,23 @@ impl Web {
 
 /// What happened, without the address.
 fn cause(error: &reqwest::Error) -> String {
-    if error.is_timeout() {
-        return "no answer in time".to_owned();
-    }
-    let mut cause: &dyn std::error::Error = error;
-    while let Some(deeper) = cause.source() {
-        cause = deeper;
-    }
-    cause.to_string()
+    protocol::cause::cause(error, error.is_timeout())
+}
+
+/// Follows redirections to servers of HTTP.
+fn redirections() -> Policy {
+    Policy::custom(|attempt| {
+        let scheme = attempt.url().scheme().to_owned();
+        if !matches!(scheme.as_str(), "http" | "https") {
+            let what =
+                format!("the server sends on to an address of {scheme}:, which is neither http: nor https:");
+            return attempt.error(what);
+        }
+        match attempt.previous().len() > N_REDIRECTIONS_MAX {
+            true => attempt.error(format!("the server sends on more than {N_REDIRECTIONS_MAX} times")),
+            false => attempt.follow(),
+        }
+    })
 }
 
 /// The same of a file that breaks off.

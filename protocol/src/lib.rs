@@ -2,6 +2,7 @@
 
 pub mod address;
 pub mod api;
+pub mod cause;
 pub mod codec;
 pub mod follow;
 pub mod harmless;

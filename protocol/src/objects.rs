@@ -132,6 +132,12 @@ pub struct FileRow {
     pub sha256: Digest,
     /// How much that is.
     pub bytes: u64,
+    /// Its owner may execute it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub executable: bool,
+    /// Why it was not delivered. Nothing is known of what it holds then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_out: Option<String>,
 }
 
 /// A file in a store, for a job that names that store.
@@ -144,6 +150,9 @@ pub struct StoreQuery {
     pub place: String,
     /// What is to be done with it.
     pub way: StoreAccess,
+    /// Its owner may execute what is brought. Hosts keep that; stores of objects know no permissions.
+    #[serde(default)]
+    pub executable: bool,
 }
 
 /// What is to be done with a file in a store.
@@ -220,4 +229,7 @@ pub struct TakenFile {
     /// The task may change it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub writable: bool,
+    /// Its owner may execute it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub executable: bool,
 }

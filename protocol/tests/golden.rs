@@ -63,7 +63,12 @@ fn report() -> Report {
         outputs: vec![TaskOutput { index: 10, stdout: b"pi\n".to_vec(), stderr: Vec::new() }],
         files: vec![TaskFiles {
             index: 10,
-            files: vec![OutputFile { to: "out/10".into(), sha256: Digest([7; 32]), bytes: 9 }],
+            files: vec![OutputFile {
+                to: "out/10".into(),
+                sha256: Digest([7; 32]),
+                bytes: 9,
+                ..OutputFile::default()
+            }],
         }],
         given: vec![(PilotId(9), TaskSet::from(34..40))],
     };
@@ -210,4 +215,25 @@ fn a_thousand_tasks_travel_in_tens_of_bytes() {
     let bundle =
         Bundle { job: JobId(1), tasks: TaskSet::from(123_000..124_000), tried: vec![], is_given: false };
     assert!(Format::Postcard.encode(&bundle).expect("it is written").len() < 16);
+}
+
+/// What is said of outputs since 2026-12 has no place of its own in messages.
+#[test]
+fn outputs_that_are_executable_or_left_out_stand_where_former_pilots_say_less() {
+    let plain =
+        OutputFile { to: "a".into(), sha256: Digest([7; 32]), bytes: 9, executable: false, left_out: None };
+    for (executable, left_out) in [(false, None), (true, None), (false, Some("it\nleads out".to_owned()))] {
+        let file = OutputFile { executable, left_out, ..plain.clone() };
+        let message = TaskFiles { index: 1, files: vec![file, plain.clone()] };
+        for format in [Format::Postcard, Format::Json] {
+            let bytes = format.encode(&message).expect("it is written");
+            assert_eq!(format.decode::<TaskFiles>(&bytes).expect("it is read"), message);
+        }
+    }
+    let of_former_pilots = ("a", Digest([7; 32]), 9_u64);
+    let bytes = Format::Postcard.encode(&of_former_pilots).expect("it is written");
+    assert_eq!(Format::Postcard.decode::<OutputFile>(&bytes).expect("it is read"), plain);
+    assert_eq!(Format::Postcard.encode(&plain).expect("it is written"), bytes);
+    let json = format!("{{\"to\": \"a\", \"sha256\": \"{}\", \"bytes\": 9}}", Digest([7; 32]));
+    assert_eq!(Format::Json.decode::<OutputFile>(json.as_bytes()).expect("it is read"), plain);
 }

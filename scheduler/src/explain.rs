@@ -99,6 +99,12 @@ pub enum Reason {
         /// Which file, and how far it is.
         what: String,
     },
+    /// The task has succeeded without this file.
+    FileLeftOut {
+        /// Where it would have gone.
+        file: String,
+        why: String,
+    },
     TaskBacksOff {
         left: Span,
         n_attempts: u32,
@@ -420,6 +426,7 @@ impl fmt::Display for Reason {
                 )
             }
             Reason::TaskWaitsForFile { pilot, what } => write!(f, "pilot {pilot} waits for {what}"),
+            Reason::FileLeftOut { file, why } => write!(f, "{file} was left out: {why}"),
             Reason::TaskBacksOff { left, n_attempts, kind } => {
                 write!(f, "attempt {n_attempts} failed ({kind}); the next begins in {left} at the earliest")
             }

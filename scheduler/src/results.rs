@@ -1,9 +1,11 @@
 //! What pilots report: successes as columns, failures with their kind, output that was kept.
 
+mod output_file;
+
 use serde::{Deserialize, Serialize};
 
+pub use self::output_file::OutputFile;
 use crate::{
-    digest::Digest,
     ids::{JobId, PilotId},
     ranges::TaskSet,
     size::Size,
@@ -223,7 +225,7 @@ impl std::fmt::Display for FailureKind {
             FailureKind::PilotLost => write!(f, "the pilot vanished while it ran"),
             FailureKind::Preempted => write!(f, "the platform took the pilot away"),
             FailureKind::BadAnswer { what } => write!(f, "the resident program's answer: {what}"),
-            FailureKind::Transfer { what } => write!(f, "a file could not be brought: {what}"),
+            FailureKind::Transfer { what } => write!(f, "file transfer failed: {what}"),
             FailureKind::OutputMissing { file } => write!(f, "it has not left its output {file}"),
         }
     }
@@ -251,18 +253,6 @@ pub struct TaskOutput {
     /// Standard error, likewise.
     #[serde(with = "bytes")]
     pub stderr: Vec<u8>,
-}
-
-/// A file that a task left, delivered.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct OutputFile {
-    /// Where it goes: below the submitter's folder, or an address.
-    pub to: String,
-    /// What it holds.
-    pub sha256: Digest,
-    /// How much that is.
-    pub bytes: u64,
 }
 
 /// The files that one task left, in the order of the job's outputs.

@@ -98,7 +98,10 @@ fn a_file_of_the_network_is_fetched_once_a_node_whole_and_checked() {
         let output = sandbox.run(&["submit", "--wait", "bad.yaml"]);
         assert_eq!(output.status.code(), Some(1));
         let failed = sandbox.ok(&["tasks", "last", "--failed"]);
-        assert!(failed.contains("a file could not be brought: ") && failed.contains(expected), "{failed}");
+        assert!(
+            failed.contains("file transfer failed: input x from http") && failed.contains(expected),
+            "{failed}"
+        );
     }
     sandbox.ok(&["stop"]);
     manager.wait();
@@ -238,8 +241,10 @@ fn a_server_whose_authority_the_node_trusts_is_taken_at_its_word_and_no_other() 
     assert_eq!(submit_copy(&sandbox, &url), Some(0));
     assert_eq!(sandbox.read("out/1"), "by TLS\n");
     assert_eq!(submit_copy(&sandbox, &stranger), Some(1));
-    let why =
-        format!("a file could not be brought: {stranger}/data: invalid peer certificate: UnknownIssuer");
+    let why = format!(
+        "file transfer failed: input in from {stranger}/data: no authority that is trusted here has signed the server's \
+         certificate (invalid peer certificate: UnknownIssuer)"
+    );
     is_told(&sandbox, "2.0", &why);
     sandbox.ok(&["stop"]);
     manager.wait();

@@ -102,7 +102,11 @@ fn files_of_a_server_come_and_go_by_the_name_of_who_enters() {
             continue;
         }
         let failed = sandbox.ok(&["tasks", &n.to_string(), "--failed"]);
-        assert!(failed.contains("401 Unauthorized; who may enter stands in"), "{name}: {failed}");
+        let why = match name {
+            "stranger" => "`user` and `secret_file` of the store are wrong",
+            _ => "the store has no `user` and no `secret_file`, and needs them",
+        };
+        assert!(failed.contains(&format!("401 Unauthorized; {why}")), "{name}: {failed}");
     }
     sandbox.write("missing.yaml", "command: 'true'\ninputs: ['store://ada/in/none.txt']\n");
     sandbox.ok(&["submit", "missing.yaml"]);

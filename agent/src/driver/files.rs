@@ -218,9 +218,16 @@ impl Driver {
         };
         let outputs = match job.outputs(task.index) {
             Ok(files) => {
-                let is_brought = |input: TaskInput| (!input.writable).then_some(input.to);
-                let brought = job.inputs(task.index).unwrap_or_default().into_iter().filter_map(is_brought);
-                Outputs { files, is_taken: job.is_taken(), brought: brought.collect() }
+                let inputs = job.inputs(task.index).unwrap_or_default();
+                let (writable, brought): (Vec<TaskInput>, Vec<TaskInput>) =
+                    inputs.into_iter().partition(|input| input.writable);
+                let copied = writable.into_iter().filter(|input| !input.executable);
+                Outputs {
+                    files,
+                    is_taken: job.is_taken(),
+                    brought: brought.into_iter().map(|input| input.to).collect(),
+                    copied: copied.map(|input| input.to).collect(),
+                }
             }
             Err(kind) => return failed(kind),
         };

@@ -43,6 +43,9 @@ const USE_NOTED_AFTER: Duration = Duration::from_secs(60);
 /// Objects share so many locks for being fetched.
 const N_LOCKS: u8 = 64;
 
+/// The permissions of objects, which are files of tasks under other names.
+pub(super) const OBJECT_MODE: u32 = 0o500;
+
 /// Where the cache is, and how large it may be.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CachePlace {
@@ -352,7 +355,7 @@ impl Cache {
             Err(error) => return Err(error),
         }
         let kept = File::open(&part).and_then(|file| {
-            file.set_permissions(fs::Permissions::from_mode(0o500))?;
+            file.set_permissions(fs::Permissions::from_mode(OBJECT_MODE))?;
             file.set_times(FileTimes::new().set_accessed(SystemTime::now()).set_modified(mark()))?;
             fs::rename(&part, self.object(sha256))
         });
@@ -377,7 +380,7 @@ impl Cache {
             return Ok(false);
         }
         let path = self.part_path();
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o500).open(&path)?;
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(OBJECT_MODE).open(&path)?;
         let written = file.write_all(contents).and_then(|()| {
             file.set_times(FileTimes::new().set_accessed(SystemTime::now()).set_modified(mark()))?;
             fs::rename(&path, self.object(sha256))
@@ -468,7 +471,7 @@ impl Cache {
             return Ok(Err(found));
         }
         // Programs among the inputs can be run, and nothing can be written.
-        part.file.set_permissions(fs::Permissions::from_mode(0o500))?;
+        part.file.set_permissions(fs::Permissions::from_mode(OBJECT_MODE))?;
         part.file.set_times(FileTimes::new().set_accessed(SystemTime::now()).set_modified(mark()))?;
         self.make_room(part.n_bytes);
         fs::rename(&part.path, self.object(&found))?;

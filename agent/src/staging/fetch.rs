@@ -55,7 +55,7 @@ impl Mover {
             Some(sha256) => sha256,
             None => sha256::of(format!("{} {job} {}", self.url, input.from).as_bytes()),
         };
-        let from = shown(&input.from);
+        let (from, which) = (shown(&input.from), input.shown());
         let waits = self.waits.begin(held.task(), &from, Some(&key));
         let progress = &waits.progress;
         let (mut n_failed, mut n_silent, mut n_away, mut n_full) = (0, 0, 0, 0);
@@ -79,15 +79,15 @@ impl Mover {
                     tracing::debug!(what, from, "a file waits for the manager");
                     sleep(backoff(n_away)).await;
                 }
-                Trouble::Lasting(what) | Trouble::Missing(what) => return Err(transfer(&from, &what)),
+                Trouble::Lasting(what) | Trouble::Missing(what) => return Err(transfer(&which, &what)),
                 Trouble::Disk(error) if is_full(&error) && self.cache.find_room(n_full) => n_full += 1,
-                Trouble::Disk(error) => return Err(node(&from, &error)),
+                Trouble::Disk(error) => return Err(node(&which, &error)),
                 Trouble::Silent { server, what } => {
                     n_silent += 1;
                     tracing::warn!(what, from, n_silent, "a server sends nothing");
                     if n_silent >= N_SILENT_MAX || self.ways.is_silent(&server) {
                         self.ways.note_silent(&server);
-                        return Err(transfer(&from, &what));
+                        return Err(transfer(&which, &what));
                     }
                     sleep(backoff(n_silent)).await;
                 }
@@ -95,7 +95,7 @@ impl Mover {
                     n_failed += 1;
                     tracing::warn!(what, from, n_failed, n_bytes, "a file could not be brought");
                     if n_failed >= N_TRIES {
-                        return Err(transfer(&from, &what));
+                        return Err(transfer(&which, &what));
                     }
                     sleep(backoff(n_failed + 2)).await;
                 }

@@ -1,11 +1,11 @@
 //! Files that tasks have left, on their way to where they go.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashSet},
     fs::{File, OpenOptions},
     io,
     path::{Path, PathBuf},
-    sync::{Arc, atomic::Ordering},
+    sync::{Arc, Mutex, atomic::Ordering},
 };
 
 use protocol::job::OutputTarget;
@@ -19,19 +19,19 @@ use tokio::time::sleep;
 use super::{
     Mover, N_TRIES, Outputs, cache,
     held::{Held, beside},
-    left, node, place, transfer,
+    left, lock, node, place, transfer,
     transfer::Trouble,
     unread,
 };
 use crate::{client::backoff, opened};
 
-/// Where a file goes.
+/// Where a file goes, and how that is told.
 #[derive(Clone, Copy)]
 enum Goal<'p> {
-    /// To the manager.
+    /// To the manager, and home from there.
     Home,
     /// To this place in a store.
-    Store(JobId, &'p str),
+    Store { job: JobId, place: &'p str, mode: u32 },
 }
 
 /// Where a file goes, as it is told.
@@ -43,6 +43,39 @@ fn shown_place(to: &OutputTarget) -> String {
     }
 }
 
+/// Which file goes where, as messages and people who wait are told.
+struct Names {
+    /// `x`, in the task's folder.
+    from: String,
+    /// `output x to store://lab/x`
+    which: String,
+    /// `its output x to reach store://lab/x`
+    awaited: String,
+}
+
+impl Names {
+    fn of(from: &Path, to: &OutputTarget) -> Names {
+        let from = from.to_string_lossy();
+        let place = match (to, shown_place(to)) {
+            (OutputTarget::Home(_), place) if place == from => "the manager".to_owned(),
+            (OutputTarget::Home(_), place) => format!("the manager (for {place})"),
+            (_, place) => place,
+        };
+        Names {
+            from: from.clone().into_owned(),
+            which: format!("output {from} to {place}"),
+            awaited: format!("its output {from} to reach {place}"),
+        }
+    }
+}
+
+/// Whether a file is executable: by its permissions and what it holds. A copy of an input has the permissions that all
+/// inputs have in a task's folder; of these it is known which are executable where they come from.
+fn is_executable(executables: &Mutex<HashSet<Digest>>, mode: u32, sha256: &Digest) -> bool {
+    let is_like_input = mode & 0o777 == cache::OBJECT_MODE;
+    mode & 0o100 != 0 && (!is_like_input || lock(executables).contains(sha256))
+}
+
 impl Mover {
     pub(super) async fn deliver(
         &self,
@@ -51,12 +84,15 @@ impl Mover {
         folder: &Path,
         held: &Arc<Held>,
     ) -> Result<Vec<OutputFile>, FailureKind> {
-        let (mut files, mut taken, mut found) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut files, mut taken, mut found, mut left_out) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut places = BTreeMap::new();
         for output in &outputs.files {
             let (folder, brought, its) = (folder.to_owned(), outputs.brought.clone(), output.clone());
             let named = beside(None, move || Ok(left::files(&folder, &its, &brought))).await;
-            for file in named.map_err(|error| node(&output.shown(), &error))?? {
+            let left = named.map_err(|error| node(&output.shown(), &error))??;
+            left_out.extend(left.left_out);
+            for file in left.files {
                 // Two patterns may mean one file.
                 match places.insert(shown_place(&file.to), file.from.clone()) {
                     None => found.push(file),
@@ -73,27 +109,25 @@ impl Mover {
         let mut packed = self.send_small(&found, held).await;
         for output in found {
             let path = output.path;
-            let (to, (sha256, bytes)) = match &output.to {
-                OutputTarget::Home(to) => {
-                    let facts = match packed.remove(&path) {
-                        Some(facts) => facts,
-                        None => self.bring_out(&path, &output.from, Goal::Home, held).await?,
-                    };
-                    (to.to_string_lossy().into_owned(), facts)
+            let place = shown_place(&output.to);
+            let names = Names::of(&output.from, &output.to);
+            let mode = match outputs.copied.contains(&output.from) {
+                true => output.mode & !0o111,
+                false => output.mode,
+            };
+            let (sha256, bytes) = match &output.to {
+                OutputTarget::Home(_) => match packed.remove(&path) {
+                    Some(facts) => facts,
+                    None => self.bring_out(&path, &names, Goal::Home, held).await?,
+                },
+                OutputTarget::Store(_) => {
+                    let goal = Goal::Store { job, place: &place, mode };
+                    self.bring_out(&path, &names, goal, held).await?
                 }
-                OutputTarget::Store(to) => (
-                    to.to_string(),
-                    self.bring_out(&path, &output.from, Goal::Store(job, &to.to_string()), held).await?,
-                ),
                 OutputTarget::File(to) => {
-                    let _waits =
-                        self.waits.begin(held.task(), &format!("its output to reach {}", to.display()), None);
-                    let delivered = self.to_shared(path.clone(), to.clone(), held).await;
-                    let shown = to.to_string_lossy();
-                    (
-                        format!("file://{shown}"),
-                        delivered.map_err(|error| transfer(&shown, &error.to_string()))?,
-                    )
+                    let _waits = self.waits.begin(held.task(), &names.awaited, None);
+                    let delivered = self.to_shared(path.clone(), (to.clone(), mode), held).await;
+                    delivered.map_err(|error| transfer(&names.which, &error.to_string()))?
                 }
             };
             self.has_moved(job, |moved| match output.to {
@@ -104,8 +138,18 @@ impl Mover {
             if outputs.is_taken && matches!(output.to, OutputTarget::Home(_)) {
                 taken.push((path, sha256, bytes));
             }
-            files.push(OutputFile { to, sha256, bytes });
+            let executable = is_executable(&self.executables, mode, &sha256);
+            files.push(OutputFile { to: place, sha256, bytes, executable, left_out: None });
         }
+        // Two patterns may mean one link, too.
+        let left_out: BTreeMap<String, String> =
+            left_out.into_iter().map(|(to, why)| (shown_place(&to), why)).collect();
+        let left_out = left_out.into_iter().filter(|(to, _)| !places.contains_key(to));
+        files.extend(left_out.map(|(to, why)| OutputFile {
+            to,
+            left_out: Some(why),
+            ..OutputFile::default()
+        }));
         self.keep(&taken).await;
         Ok(files)
     }
@@ -114,11 +158,12 @@ impl Mover {
     pub(super) async fn to_shared(
         &self,
         from: PathBuf,
-        to: PathBuf,
+        (to, mode): (PathBuf, u32),
         held: &Arc<Held>,
     ) -> io::Result<(Digest, u64)> {
-        let held = Arc::clone(held);
-        beside(Some(&self.shares), move || place::deliver(&from, &to, held.stop())).await
+        let (held, executables) = (Arc::clone(held), Arc::clone(&self.executables));
+        let is_executable = move |sha256: &Digest| is_executable(&executables, mode, sha256);
+        beside(Some(&self.shares), move || place::deliver(&from, &to, held.stop(), is_executable)).await
     }
 
     /// What a file holds.
@@ -130,17 +175,12 @@ impl Mover {
     async fn bring_out(
         &self,
         path: &Path,
-        name: &Path,
+        Names { from, which, awaited }: &Names,
         goal: Goal<'_>,
         held: &Held,
     ) -> Result<(Digest, u64), FailureKind> {
-        let shown = name.to_string_lossy();
-        let whither = match goal {
-            Goal::Home => "the manager",
-            Goal::Store(_, place) => place,
-        };
-        let waits = self.waits.begin(held.task(), &format!("its output {shown} to reach {whither}"), None);
-        let on_disk = |error: io::Error| unread(&shown, &error);
+        let waits = self.waits.begin(held.task(), awaited, None);
+        let on_disk = |error: io::Error| unread(from, &error);
         let (mut n_failed, mut n_away, mut known) = (0, 0, None);
         loop {
             // Whoever shares the folder may have put something else there meanwhile.
@@ -158,8 +198,9 @@ impl Mover {
                 let _place = self.places.acquire().await;
                 match goal {
                     Goal::Home => self.ways.to_manager(&self.session(), file, facts).await,
-                    Goal::Store(job, place) => {
-                        self.ways.to_store(&self.session(), (job, place), (file, facts.1)).await
+                    Goal::Store { job, place, mode } => {
+                        let file = (file, facts.1, is_executable(&self.executables, mode, &facts.0));
+                        self.ways.to_store(&self.session(), (job, place), file).await
                     }
                 }
             };
@@ -171,22 +212,22 @@ impl Mover {
                 Err(Trouble::Full(what)) => {
                     n_away += 1;
                     if !self.is_full_told.swap(true, Ordering::Relaxed) {
-                        tracing::warn!(what, %shown, "outputs wait until the manager has room for them");
+                        tracing::warn!(what, which, "outputs wait until the manager has room for them");
                     }
                     sleep(backoff(n_away)).await;
                 }
                 Err(Trouble::Away(what)) => {
                     n_away += 1;
-                    tracing::debug!(what, %shown, "an output waits for the manager");
+                    tracing::debug!(what, which, "an output waits for the manager");
                     sleep(backoff(n_away)).await;
                 }
-                Err(Trouble::Lasting(what) | Trouble::Missing(what)) => return Err(transfer(&shown, &what)),
-                Err(Trouble::Disk(error)) => return Err(node(&shown, &error)),
+                Err(Trouble::Lasting(what) | Trouble::Missing(what)) => return Err(transfer(which, &what)),
+                Err(Trouble::Disk(error)) => return Err(node(which, &error)),
                 Err(Trouble::Brief(what) | Trouble::Silent { what, .. }) => {
                     n_failed += 1;
-                    tracing::warn!(what, %shown, n_failed, "an output could not be delivered");
+                    tracing::warn!(what, which, n_failed, "an output could not be delivered");
                     if n_failed >= N_TRIES {
-                        return Err(transfer(&shown, &what));
+                        return Err(transfer(which, &what));
                     }
                     sleep(backoff(n_failed + 4)).await;
                 }

@@ -3,7 +3,7 @@
 use std::{
     collections::HashSet,
     fs, io,
-    os::unix::fs::MetadataExt,
+    os::unix::fs::{FileTypeExt, MetadataExt},
     path::{Path, PathBuf},
 };
 
@@ -19,27 +19,41 @@ pub(super) struct LeftFile {
     /// Its path below the task's folder.
     pub from: PathBuf,
     pub to: OutputTarget,
+    /// Its permissions.
+    pub mode: u32,
+}
+
+/// What an output means.
+#[derive(Debug, Default)]
+pub(super) struct Left {
+    pub files: Vec<LeftFile>,
+    /// What cannot be delivered, where it would go, and why it is not.
+    pub left_out: Vec<(OutputTarget, String)>,
 }
 
 /// Files and folders of a task's folder that are looked at for one output.
 const N_LOOKED_AT: usize = 1_000_000;
+/// What is left out of an output is told of so many at most.
+const N_LEFT_OUT_TOLD: usize = 20;
 
 /// The files that an output means; none of an optional one that is not there.
 ///
 /// # Errors
-/// It is not there, is more than can be delivered, or has a name that is not UTF-8; the disk fails.
+/// It is not there, is more than can be delivered, or has a name that nothing can be called; the disk fails.
 pub(super) fn files(
     folder: &Path,
     output: &TaskOutputFile,
     brought: &HashSet<PathBuf>,
-) -> Result<Vec<LeftFile>, FailureKind> {
+) -> Result<Left, FailureKind> {
     let path = folder.join(&output.from);
     let missing = || FailureKind::OutputMissing { file: output.shown() };
     let of_folder;
     let output = match (&output.several, fs::metadata(&path)) {
         (None, Ok(facts)) if facts.is_file() => {
             let (from, to) = (output.from.clone(), output.to.clone());
-            return Ok(vec![LeftFile { path, from, to }]);
+            check_name(&from)?;
+            let files = vec![LeftFile { path, from, to, mode: facts.mode() }];
+            return Ok(Left { files, left_out: Vec::new() });
         }
         // Under the name of a file the task has made a folder.
         (None, Ok(facts)) if facts.is_dir() => {
@@ -47,51 +61,128 @@ pub(super) fn files(
             &of_folder
         }
         (Some(_), Ok(facts)) if facts.is_dir() => output,
-        (_, Err(error)) if error.kind() == io::ErrorKind::NotFound && output.optional => {
-            return Ok(Vec::new());
+        (_, Err(error)) if error.kind() == io::ErrorKind::NotFound => {
+            return match (fs::read_link(&path), output.optional) {
+                (Ok(target), true) => {
+                    Ok(Left { files: Vec::new(), left_out: vec![(output.to.clone(), to_nothing(&target))] })
+                }
+                (Ok(target), false) => Err(FailureKind::OutputMissing {
+                    file: format!("{}: {}", output.shown(), to_nothing(&target)),
+                }),
+                (Err(_), true) => Ok(Left::default()),
+                (Err(_), false) => Err(missing()),
+            };
         }
         _ => return Err(missing()),
     };
     let found = walk(folder, &output.from).map_err(|error| unread(&output.shown(), &error))?;
-    let mut files = Vec::new();
-    for from in found {
+    let mut left = Left::default();
+    for from in found.files {
         // Of a name that is not UTF-8, the rest of it can match.
         let Some(name) = output.name_of(&from.to_string_lossy()).filter(|_| !brought.contains(&from)) else {
             continue;
         };
-        let shown = from.to_string_lossy();
-        if from.to_str().is_none() {
-            return Err(FailureKind::OutputMissing {
-                file: format!("{shown}, whose name is not UTF-8: rename it"),
-            });
-        }
-        if files.len() == N_LEFT_MAX {
+        check_name(&from)?;
+        if left.files.len() == N_LEFT_MAX {
             let file =
                 format!("{} as it is: more than {N_LEFT_MAX} files, which are better packed", output.shown());
             return Err(FailureKind::OutputMissing { file });
         }
         let to = output.to.join(&name);
         let to = to.ok_or_else(|| FailureKind::OutputMissing {
-            file: format!("{shown} under a name that its store takes"),
+            file: format!("{} under a name that its store takes", from.to_string_lossy()),
         })?;
-        files.push(LeftFile { path: folder.join(&from), from, to });
+        let path = folder.join(&from);
+        let mode = fs::metadata(&path).map_err(|error| unread(&from.to_string_lossy(), &error))?.mode();
+        left.files.push(LeftFile { path, from, to, mode });
     }
+    left.left_out = left_out(output, found.astray, brought);
     let is_pattern = matches!(output.several, Some(Several::Pattern(_)));
-    match files.is_empty() && is_pattern && !output.optional {
-        true => Err(missing()),
-        false => Ok(files),
+    match left.files.is_empty() && is_pattern && !output.optional {
+        true => match left.left_out.pop() {
+            Some((_, why)) => Err(FailureKind::OutputMissing { file: format!("{}: {why}", output.shown()) }),
+            None => Err(missing()),
+        },
+        false => Ok(left),
     }
+}
+
+/// What an output means of that which cannot be delivered.
+fn left_out(
+    output: &TaskOutputFile,
+    astray: Vec<Astray>,
+    brought: &HashSet<PathBuf>,
+) -> Vec<(OutputTarget, String)> {
+    let mut told = Vec::new();
+    let mut n_others = 0;
+    for Astray { from, is_folder, why } in astray {
+        let shown = from.to_string_lossy();
+        let name = match output.name_of(&shown) {
+            None if is_folder && output.may_mean_below(&shown) => {
+                from.strip_prefix(&output.from).ok().map(Path::to_owned)
+            }
+            name => name,
+        };
+        let to = name.filter(|_| !brought.contains(&from)).and_then(|name| output.to.join(&name));
+        match to {
+            Some(to) if told.len() < N_LEFT_OUT_TOLD => told.push((to, why)),
+            Some(_) => n_others += 1,
+            None => {}
+        }
+    }
+    if let Some((_, why)) = told.last_mut().filter(|_| n_others > 0) {
+        *why += &format!("; so were {n_others} others");
+    }
+    told
+}
+
+/// Names of files are lines of UTF-8, those of inputs as those of outputs.
+fn check_name(from: &Path) -> Result<(), FailureKind> {
+    let wrong = match from.to_str() {
+        None => "whose name is not UTF-8",
+        Some(name) if name.contains(['\n', '\r']) => "whose name has a line break",
+        Some(_) => return Ok(()),
+    };
+    let shown = from.to_string_lossy();
+    Err(FailureKind::OutputMissing { file: format!("{shown:?}, {wrong}: rename it") })
+}
+
+fn to_nothing(target: &Path) -> String {
+    format!("it is a link to {}, which does not exist", target.display())
+}
+
+/// What is in a folder and below it.
+#[derive(Default)]
+struct Walked {
+    files: Vec<PathBuf>,
+    astray: Vec<Astray>,
+}
+
+/// Something that is no file of the task's folder, by its path there.
+struct Astray {
+    from: PathBuf,
+    is_folder: bool,
+    why: String,
 }
 
 /// All files of a task's folder below one of its folders, by their paths, in order. Links are followed that lead to
 /// something in the task's folder, each folder once.
-fn walk(root: &Path, below: &Path) -> io::Result<Vec<PathBuf>> {
+fn walk(root: &Path, below: &Path) -> io::Result<Walked> {
     let own = root.canonicalize()?;
-    let (mut files, mut seen, mut n_seen) = (Vec::new(), HashSet::new(), 0);
-    let (mut waiting, mut links) = (vec![below.to_owned()], Vec::new());
-    while let Some(within) = waiting.pop().or_else(|| links.pop()) {
+    let (mut walked, mut seen, mut n_seen) = (Walked::default(), HashSet::new(), 0);
+    // Folders by their paths first, then those that links lead to, each with what its link says.
+    let (mut waiting, mut links): (_, Vec<(PathBuf, Option<PathBuf>)>) =
+        (vec![(below.to_owned(), None)], Vec::new());
+    while let Some((within, link)) = waiting.pop().or_else(|| links.pop()) {
         let facts = fs::metadata(root.join(&within))?;
         if !seen.insert((facts.dev(), facts.ino())) {
+            if let Some(target) = link {
+                let why = format!(
+                    "it is a link to {}, whose files are delivered under that name",
+                    target.display()
+                );
+                walked.astray.push(Astray { from: within, is_folder: true, why });
+            }
             continue;
         }
         for entry in fs::read_dir(root.join(&within))? {
@@ -100,21 +191,52 @@ fn walk(root: &Path, below: &Path) -> io::Result<Vec<PathBuf>> {
             if n_seen > N_LOOKED_AT {
                 return Err(io::Error::other(format!("more than {N_LOOKED_AT} files")));
             }
-            let (path, name) = (entry.path(), within.join(entry.file_name()));
+            let (path, from) = (entry.path(), within.join(entry.file_name()));
             let kind = entry.file_type()?;
             if kind.is_dir() {
-                waiting.push(name);
+                waiting.push((from, None));
             } else if kind.is_file() {
-                files.push(name);
-            } else if kind.is_symlink() && path.canonicalize().is_ok_and(|target| target.starts_with(&own)) {
-                match path.is_dir() {
-                    true => links.push(name),
-                    false if path.is_file() => files.push(name),
-                    false => {}
+                walked.files.push(from);
+            } else if kind.is_symlink() {
+                match followed(&path, &own) {
+                    Ok(facts) if facts.is_dir() => links.push((from, Some(fs::read_link(&path)?))),
+                    Ok(facts) if facts.is_file() => walked.files.push(from),
+                    Ok(facts) => walked.astray.push(special(from, facts.file_type())),
+                    Err(why) => walked.astray.push(Astray { is_folder: path.is_dir(), from, why }),
                 }
+            } else {
+                walked.astray.push(special(from, kind));
             }
         }
     }
-    files.sort_unstable();
-    Ok(files)
+    walked.files.sort_unstable();
+    walked.astray.sort_unstable_by(|one, other| one.from.cmp(&other.from));
+    Ok(walked)
+}
+
+/// What a link leads to, if that is in the task's folder. `Err`: why it is left out.
+fn followed(link: &Path, own: &Path) -> Result<fs::Metadata, String> {
+    let target = fs::read_link(link).unwrap_or_default();
+    match link.canonicalize() {
+        Ok(leads_to) if leads_to.starts_with(own) => {
+            fs::metadata(&leads_to).map_err(|error| format!("it is a link to {}: {error}", target.display()))
+        }
+        Ok(_) => Err(format!(
+            "it is a link to {}, outside of the task's folder; copy what it leads to, or name the link as an output of its own",
+            target.display()
+        )),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(to_nothing(&target)),
+        Err(error) => Err(format!("it is a link to {}: {error}", target.display())),
+    }
+}
+
+fn special(from: PathBuf, kind: fs::FileType) -> Astray {
+    let what = if kind.is_fifo() {
+        "a named pipe"
+    } else if kind.is_socket() {
+        "a socket"
+    } else {
+        "a device"
+    };
+    Astray { from, is_folder: false, why: format!("it is {what} and no file") }
 }

@@ -65,10 +65,10 @@ impl Mover {
         let mut is_given = vec![false; inputs.len()];
         for ((n, sha256, size), given) in small.into_iter().zip(given) {
             let given = given.map_err(|error| {
-                let shown = inputs[n].to.to_string_lossy();
+                let which = inputs[n].shown();
                 match error.kind() {
-                    io::ErrorKind::AlreadyExists => transfer(&shown, "it comes a second time"),
-                    _ => node(&shown, &error),
+                    io::ErrorKind::AlreadyExists => transfer(&which, "it comes a second time"),
+                    _ => node(&which, &error),
                 }
             });
             is_given[n] = given?;

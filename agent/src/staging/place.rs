@@ -98,17 +98,22 @@ fn make_parent(target: &Path) -> io::Result<()> {
     target.parent().map_or(Ok(()), private::make_folder)
 }
 
-/// Copies a file to where nodes see it: it is there whole, under its name, or not at all. Says what it holds.
+/// Copies a file to where nodes see it: it is there whole, under its name, or not at all. Says what it holds. By that it
+/// is asked whether it is to be executable.
 ///
 /// # Errors
 /// One of them cannot be read or written, or nobody wants it any more.
-pub fn deliver(from: &Path, to: &Path, stop: &Stop) -> io::Result<(Digest, u64)> {
+pub fn deliver(
+    from: &Path,
+    to: &Path,
+    stop: &Stop,
+    is_executable: impl FnOnce(&Digest) -> bool,
+) -> io::Result<(Digest, u64)> {
     let folder = to.parent().unwrap_or(Path::new("/"));
     // For others to read, unlike what is ours: as programs make their folders.
     fs::create_dir_all(folder)?;
     let part = Beside(folder.join(format!(".pilotfish-{:016x}", random())));
     let mut source = File::open(from)?;
-    let mode = source.metadata()?.permissions().mode() & 0o777;
     let mut file = OpenOptions::new().write(true).create_new(true).open(&part.0)?;
     let mut hash = sha256::begin();
     let (mut piece, mut n_bytes) = (vec![0; 128 << 10], 0);
@@ -123,16 +128,21 @@ pub fn deliver(from: &Path, to: &Path, stop: &Stop) -> io::Result<(Digest, u64)>
             }
         }
     }
-    // What was made executable stays so.
-    if mode & 0o100 != 0 {
-        let mode = file.metadata()?.permissions().mode() | 0o100;
+    let sha256 = sha256::finished(hash);
+    if is_executable(&sha256) {
+        let mode = executable(file.metadata()?.permissions().mode());
         file.set_permissions(fs::Permissions::from_mode(mode))?;
     }
     file.sync_all()?;
     // That may have taken long, and others may have brought it since.
     stop.check()?;
     fs::rename(&part.0, to)?;
-    Ok((sha256::finished(hash), n_bytes))
+    Ok((sha256, n_bytes))
+}
+
+/// Permissions of a file that may be executed by all who may read it.
+pub fn executable(mode: u32) -> u32 {
+    mode | (mode & 0o444) >> 2
 }
 
 /// A file that is not whole yet.
@@ -154,7 +164,7 @@ mod tests {
         thread,
     };
 
-    use super::{Stop, copy, deliver, link, share};
+    use super::{Stop, copy, deliver, executable, link, share};
     use crate::opened::testing::make_pipe;
 
     #[test]
@@ -178,13 +188,17 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         fs::write(at("out"), "abc").unwrap();
-        for _ in 0..2 {
-            let (sha256, n_bytes) = deliver(&at("out"), &at("shared/results/1"), &Stop::default()).unwrap();
+        for n in 0..2 {
+            let (sha256, n_bytes) =
+                deliver(&at("out"), &at("shared/results/1"), &Stop::default(), |_| n == 1).unwrap();
             assert_eq!(n_bytes, 3);
+            let mode = fs::metadata(at("shared/results/1")).unwrap().mode();
+            assert_eq!(mode & 0o111 != 0, n == 1, "{mode:o}");
+            assert_eq!(mode, if n == 1 { executable(mode) } else { mode });
             assert!(sha256.to_string().starts_with("ba7816bf"));
         }
         assert_eq!(fs::read_dir(at("shared/results")).unwrap().count(), 1);
-        assert!(deliver(&at("missing"), &at("shared/results/2"), &Stop::default()).is_err());
+        assert!(deliver(&at("missing"), &at("shared/results/2"), &Stop::default(), |_| false).is_err());
         assert_eq!(fs::read_dir(at("shared/results")).unwrap().count(), 1);
     }
 
@@ -200,7 +214,7 @@ mod tests {
             let result = thread::scope(|scope| {
                 let work = scope.spawn(|| match name {
                     "copied" => copy(&pipe, &target, &stop),
-                    _ => deliver(&pipe, &target, &stop).map(drop),
+                    _ => deliver(&pipe, &target, &stop, |_| false).map(drop),
                 });
                 let mut writer = OpenOptions::new().write(true).open(&pipe).unwrap();
                 writer.write_all(&vec![7; 1 << 20]).unwrap();

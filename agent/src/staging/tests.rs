@@ -11,7 +11,7 @@ use std::{
     net::{TcpListener, TcpStream},
     os::unix::{
         ffi::OsStrExt,
-        fs::{MetadataExt, symlink},
+        fs::{MetadataExt, PermissionsExt, symlink},
     },
     path::{Path, PathBuf},
     sync::{Arc, Mutex, mpsc},
@@ -172,6 +172,7 @@ impl Scene {
             sha256: Some(sha256),
             bytes: Some(9),
             writable: false,
+            executable: false,
         };
         let folder = self.at(&format!("task{token}"));
         fs::create_dir_all(&folder).unwrap();
@@ -225,6 +226,7 @@ fn many_small_files_come_in_a_pack_with_two_names_each_or_one_by_one_from_an_old
             sha256: Some(scene.keep(&contents(n))),
             bytes: Some(contents(n).len() as u64),
             writable: n % 10 == 9,
+            executable: false,
         };
         let named: Vec<TaskInput> = (0..N).map(input).collect();
         for token in 0..2 {
@@ -269,7 +271,10 @@ fn what_comes_torn_or_false_is_fetched_again_and_what_is_not_there_fails() {
     assert_eq!(scene.asked("GET"), 4);
     scene.stage(3, Digest([3; 32]));
     let failed = scene.staged().unwrap_err();
-    assert!(matches!(&failed, FailureKind::Transfer { what } if what.starts_with("in.txt: ")), "{failed}");
+    assert!(
+        matches!(&failed, FailureKind::Transfer { what } if what.starts_with("input in from the manager: ")),
+        "{failed}"
+    );
 }
 
 #[test]
@@ -349,11 +354,15 @@ fn patterns_and_folders_of_outputs_are_delivered_with_all_that_they_mean() {
     let stager = scene.stager.as_ref().unwrap();
     let left = |from: &str, several: Option<Several>, to: OutputTarget, optional| {
         let files = vec![TaskOutputFile { from: from.into(), several, to, optional }];
-        let outputs = Outputs { files, is_taken: false, brought: HashSet::from(["in.txt".into()]) };
+        let brought = HashSet::from(["in.txt".into()]);
+        let outputs = Outputs { files, brought, ..Outputs::default() };
         stager.deliver(task(1), 1, outputs, scene.at("task"));
         let Moved::Delivered { result, .. } = scene.hear() else { panic!("nothing else was asked for") };
         stager.release(1);
-        result.map(|files| files.into_iter().map(|file| file.to).collect::<Vec<String>>())
+        result.map(|files| {
+            let delivered = files.into_iter().filter(|file| file.left_out.is_none());
+            delivered.map(|file| file.to).collect::<Vec<String>>()
+        })
     };
     let home = |to: &str| OutputTarget::Home(to.into());
     let pattern = |text: &str| Some(Several::Pattern(text.to_owned()));
@@ -378,6 +387,142 @@ fn patterns_and_folders_of_outputs_are_delivered_with_all_that_they_mean() {
     let found = left("res", Some(Several::Folder), OutputTarget::File(shared.clone()), false).unwrap();
     assert_eq!(found[1], format!("file://{}/in/b", shared.display()));
     assert_eq!(fs::read_to_string(shared.join("in/b")).unwrap(), "task/res/in/b");
+}
+
+#[test]
+fn what_cannot_be_delivered_is_told_with_the_reason_and_the_rest_is_delivered() {
+    let scene = Scene::new();
+    fs::create_dir_all(scene.at("task/res/run1")).unwrap();
+    fs::create_dir_all(scene.at("far/in")).unwrap();
+    for name in ["task/res/run1/a", "task/res/b", "task/in", "far/x", "far/in/y"] {
+        fs::write(scene.at(name), name).unwrap();
+    }
+    let far = |name: &str| scene.at("far").join(name).display().to_string();
+    for (name, target) in [
+        ("latest", "run1".to_owned()),
+        ("inner", "../in".to_owned()),
+        ("lost", "nowhere".to_owned()),
+        ("x", far("x")),
+        ("ref", far("in")),
+    ] {
+        symlink(target, scene.at("task/res").join(name)).unwrap();
+    }
+    make_pipe(&scene.at("task/res/pipe"));
+    symlink("nowhere", scene.at("task/lost")).unwrap();
+    let stager = scene.stager.as_ref().unwrap();
+    let left = |from: &str, several: Option<Several>, optional| {
+        let to = OutputTarget::Home("r".into());
+        let files = vec![TaskOutputFile { from: from.into(), several, to, optional }];
+        stager.deliver(task(1), 1, Outputs { files, ..Outputs::default() }, scene.at("task"));
+        let Moved::Delivered { result, .. } = scene.hear() else { panic!("nothing else was asked for") };
+        stager.release(1);
+        result.map(|files| {
+            let named = files.into_iter().map(|file| (file.to, file.left_out.unwrap_or_default()));
+            named.collect::<BTreeMap<String, String>>()
+        })
+    };
+    let found = left("res", Some(Several::Folder), false).unwrap();
+    let shown: Vec<String> = found.iter().map(|(to, why)| format!("{to}: {why}")).collect();
+    let outside =
+        "outside of the task's folder; copy what it leads to, or name the link as an output of its own";
+    assert_eq!(
+        shown,
+        [
+            "r/b: ".to_owned(),
+            "r/inner: ".to_owned(),
+            "r/latest: it is a link to run1, whose files are delivered under that name".to_owned(),
+            "r/lost: it is a link to nowhere, which does not exist".to_owned(),
+            "r/pipe: it is a named pipe and no file".to_owned(),
+            format!("r/ref: it is a link to {}, {outside}", far("in")),
+            "r/run1/a: ".to_owned(),
+            format!("r/x: it is a link to {}, {outside}", far("x")),
+        ]
+    );
+    // Of what a pattern does not mean nothing is said; of a folder it may mean something in.
+    let found = left("res/", Some(Several::Pattern("res/b*".into())), false).unwrap();
+    assert_eq!(found.keys().collect::<Vec<_>>(), ["r/b"]);
+    let found = left("res/", Some(Several::Pattern("res/**/y".into())), true).unwrap();
+    assert_eq!(found.keys().collect::<Vec<_>>(), ["r/latest", "r/ref"]);
+    let said = left("res/", Some(Several::Pattern("res/l?st".into())), false).unwrap_err().to_string();
+    assert_eq!(said, "it has not left its output res/l?st: it is a link to nowhere, which does not exist");
+    // A link that is named itself is followed wherever it leads.
+    assert_eq!(left("res/x", None, false).unwrap()["r"], "");
+    let said = left("lost", None, false).unwrap_err().to_string();
+    assert_eq!(said, "it has not left its output lost: it is a link to nowhere, which does not exist");
+    assert_eq!(left("lost", None, true).unwrap()["r"], "it is a link to nowhere, which does not exist");
+    assert_eq!(left("none", None, true).unwrap(), BTreeMap::new());
+}
+
+#[test]
+fn names_with_line_breaks_are_refused_as_those_of_inputs_are() {
+    let scene = Scene::new();
+    fs::create_dir(scene.at("res")).unwrap();
+    fs::write(scene.at("res/a\nb"), "").unwrap();
+    let stager = scene.stager.as_ref().unwrap();
+    for (from, several) in [("res", Some(Several::Folder)), ("res/a\nb", None)] {
+        let to = OutputTarget::Home("r".into());
+        let files = vec![TaskOutputFile { from: from.into(), several, to, optional: false }];
+        stager.deliver(task(1), 1, Outputs { files, ..Outputs::default() }, scene.folder.path().to_owned());
+        let Moved::Delivered { result, .. } = scene.hear() else { panic!("nothing else was asked for") };
+        let said = result.unwrap_err().to_string();
+        assert_eq!(said, "it has not left its output \"res/a\\nb\", whose name has a line break: rename it");
+    }
+}
+
+#[test]
+fn outputs_are_executable_if_their_task_has_made_them_so() {
+    let scene = Scene::new();
+    let tool = scene.keep(b"#!tool");
+    let input = |to: &str, sha256: Digest, executable| TaskInput {
+        to: to.into(),
+        from: to.into(),
+        source: Source::Home,
+        sha256: Some(sha256),
+        bytes: Some(6),
+        writable: false,
+        executable,
+    };
+    let data = scene.keep(b"values");
+    let named = vec![input("tool", tool, true), input("data", data, false)];
+    let inputs = Inputs { named, takes: false };
+    let stager = scene.stager.as_ref().unwrap();
+    fs::create_dir(scene.at("task")).unwrap();
+    stager.stage(task(1), 1, inputs, scene.at("task"));
+    scene.staged().unwrap();
+    let chmod = |name: &str, mode: u32| {
+        fs::write(scene.at("task").join(name), name).unwrap();
+        fs::set_permissions(scene.at("task").join(name), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    [("made", 0o755), ("closed", 0o700), ("fixed", 0o555), ("plain", 0o644), ("edited", 0o700)]
+        .into_iter()
+        .for_each(|(name, mode)| chmod(name, mode));
+    // Copies of inputs have their permissions.
+    for (from, to) in [("tool", "tool-copy"), ("data", "data-copy")] {
+        fs::copy(scene.at("task").join(from), scene.at("task").join(to)).unwrap();
+    }
+    let names = ["made", "closed", "fixed", "plain", "edited", "tool", "tool-copy", "data", "data-copy"];
+    for is_shared in [false, true] {
+        let files = names.map(|name| {
+            let to = match is_shared {
+                true => OutputTarget::File(scene.at("shared").join(name)),
+                false => OutputTarget::Home(name.into()),
+            };
+            TaskOutputFile { from: name.into(), several: None, to, optional: false }
+        });
+        let copied = HashSet::from(["edited".into()]);
+        let outputs = Outputs { files: files.into(), copied, ..Outputs::default() };
+        stager.deliver(task(1), 2, outputs, scene.at("task"));
+        let Moved::Delivered { result, .. } = scene.hear() else { panic!("nothing else was asked for") };
+        stager.release(2);
+        let executable: Vec<bool> = result.unwrap().iter().map(|file| file.executable).collect();
+        assert_eq!(executable, [true, true, true, false, false, true, true, false, false]);
+    }
+    let is_executable = |name: &&str| {
+        let mode = fs::metadata(scene.at("shared").join(name)).unwrap().permissions().mode();
+        mode & 0o100 != 0
+    };
+    let executable: Vec<bool> = names.iter().map(is_executable).collect();
+    assert_eq!(executable, [true, true, true, false, false, true, true, false, false]);
 }
 
 #[test]
@@ -503,6 +648,7 @@ fn a_path_that_nodes_do_not_see_fails_the_transfer() {
         sha256: None,
         bytes: None,
         writable: false,
+        executable: false,
     };
     scene.stager.as_ref().unwrap().stage(task(1), 1, named(input), scene.at("task1"));
     let failed = scene.staged().unwrap_err().to_string();
@@ -533,8 +679,11 @@ fn what_a_task_takes_of_others_comes_page_by_page_and_nowhere_but_to_its_folder(
     let read = |name: &str| fs::read(scene.at(name)).unwrap();
     assert_eq!((read("task1/a/x"), read("task1/y")), (b"molecules".to_vec(), b"atoms".to_vec()));
     for (files, said) in [
-        (file("../y", two), "../y: it is outside of the task's folder"),
-        (format!("{}, {}", file("y", one), file("y", two)), "y: it comes a second time"),
+        (file("../y", two), "input ../y: it is outside of the task's folder"),
+        (
+            format!("{}, {}", file("y", one), file("y", two)),
+            "input y from the manager: it comes a second time",
+        ),
     ] {
         page("input=0&task=0", &files, "");
         stage(2);

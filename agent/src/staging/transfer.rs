@@ -4,7 +4,7 @@
 use std::{
     collections::HashMap,
     fs::File,
-    io::{self, Read},
+    io,
     path::PathBuf,
     sync::{Mutex, PoisonError},
     time::{Duration, Instant},
@@ -23,8 +23,9 @@ use protocol::{
     pilot::ErrorAnswer,
 };
 use reqwest::{
-    Body, RequestBuilder, Response, StatusCode, Url,
+    RequestBuilder, Response, StatusCode, Url,
     header::{self, HeaderMap, HeaderValue},
+    redirect::Policy,
 };
 use scheduler::{
     digest::Digest,
@@ -35,7 +36,7 @@ use tokio::time::timeout;
 
 use super::{
     cache::{Cache, Part},
-    netrc,
+    netrc, upload,
     waits::Progress,
 };
 use crate::{
@@ -43,10 +44,16 @@ use crate::{
     pin,
 };
 
+/// Whoever sends or takes less than this on average, in bytes a second, stands still.
+const FLOOR_BYTES_PER_S: f64 = 256.0;
+/// Redirections that are followed at most, one after the other.
+const N_REDIRECTIONS_MAX: usize = 10;
 /// How long connecting may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Whoever sends nothing for so long sends no more.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
+/// Whoever takes nothing of a file for so long takes no more.
+const UPLOAD_PATIENCE: Duration = Duration::from_secs(120);
 /// The same of servers of the network, which are asked [`N_SILENT_MAX`] times.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How often a server that sends nothing is asked for one file: a minute and a half, and pauses.
@@ -64,8 +71,6 @@ const PEER_READ_TIMEOUT: Duration = Duration::from_secs(10);
 const N_PEERS_MAX: usize = 64;
 /// What is read of a refusal.
 const REFUSAL_BYTES_MAX: usize = 16 << 10;
-/// A file goes in pieces of this size.
-const PIECE_BYTES: usize = 128 << 10;
 /// Before more than this is sent, it is asked whether it is there.
 const ASKED_BYTES_MIN: u64 = 1 << 20;
 
@@ -158,6 +163,9 @@ pub struct Download<'d> {
 pub struct Ways {
     manager: reqwest::Client,
     world: reqwest::Client,
+    /// The same for files that are sent, which have no limit of time.
+    manager_up: reqwest::Client,
+    world_up: reqwest::Client,
     /// Why nobody can be trusted there, on a node where that is so.
     distrust: Option<String>,
     url: String,
@@ -167,6 +175,8 @@ pub struct Ways {
     pub(super) netrc: Option<PathBuf>,
     /// How long a server of the network may send nothing.
     pub(super) patience: Duration,
+    /// How long anybody may take nothing.
+    pub(super) upload_patience: Duration,
     /// Servers that were given up for their silence, and when.
     silent: Mutex<HashMap<String, Instant>>,
 }
@@ -177,34 +187,47 @@ impl Ways {
     pub fn new(url: &str, certificate_sha256: Option<&str>) -> Result<Ways, ClientError> {
         let builder = || {
             let builder = reqwest::Client::builder().connect_timeout(CONNECT_TIMEOUT);
-            builder.read_timeout(READ_TIMEOUT).user_agent(USER_AGENT)
+            builder.redirect(redirections()).user_agent(USER_AGENT)
         };
         let url = url.trim_end_matches('/').to_owned();
         let pin = address_pin(&url, certificate_sha256)?.unwrap_or([0; 32]);
-        let manager = builder()
-            .redirect(reqwest::redirect::Policy::none())
-            .tls_backend_preconfigured(pin::tls_config(pin));
-        let manager = if crate::client::is_loopback(&url) { manager.no_proxy() } else { manager };
-        let manager = manager.build().map_err(ClientError::Setup)?;
+        let to_manager = || {
+            let builder = builder().redirect(Policy::none()).tls_backend_preconfigured(pin::tls_config(pin));
+            if crate::client::is_loopback(&url) { builder.no_proxy() } else { builder }
+        };
+        let manager = to_manager().read_timeout(READ_TIMEOUT).build().map_err(ClientError::Setup)?;
+        let manager_up = to_manager().build().map_err(ClientError::Setup)?;
         // Another one that was chosen before does as well.
         let _ = rustls::crypto::ring::default_provider().install_default();
         // Where a node has no authorities to trust, only what needs them fails.
-        let (world, distrust) = match builder().build() {
-            Ok(world) => (world, None),
-            Err(error) => {
-                let trusting_nobody = builder().tls_backend_preconfigured(pin::tls_config([0; 32]));
-                (trusting_nobody.build().map_err(ClientError::Setup)?, Some(cause(&error)))
-            }
+        let distrust = builder().build().err().map(|error| cause(&error));
+        let to_world = || match distrust {
+            None => builder(),
+            Some(_) => builder().tls_backend_preconfigured(pin::tls_config([0; 32])),
         };
+        let world = to_world().read_timeout(READ_TIMEOUT).build().map_err(ClientError::Setup)?;
+        let world_up = to_world().build().map_err(ClientError::Setup)?;
         let (netrc, peers, silent) = (netrc::path(), Mutex::default(), Mutex::default());
-        Ok(Ways { manager, world, distrust, url, peers, netrc, patience: PATIENCE, silent })
+        Ok(Ways {
+            manager,
+            world,
+            manager_up,
+            world_up,
+            distrust,
+            url,
+            peers,
+            netrc,
+            patience: PATIENCE,
+            upload_patience: UPLOAD_PATIENCE,
+            silent,
+        })
     }
 
-    /// The way to an address of the world.
-    fn world(&self, url: &str) -> Result<&reqwest::Client, Trouble> {
+    /// A way to an address of the world, if that can be trusted.
+    fn trusted<'w>(&self, way: &'w reqwest::Client, url: &str) -> Result<&'w reqwest::Client, Trouble> {
         match &self.distrust {
             Some(why) if url.starts_with("https:") => Err(Trouble::Lasting(why.clone())),
-            _ => Ok(&self.world),
+            _ => Ok(way),
         }
     }
 
@@ -228,7 +251,7 @@ impl Ways {
         let response = request.send().await.map_err(|error| Trouble::Away(cause(&error)))?;
         let response = accepted(response, true).await.inspect_err(|_| *download.partial = None)?;
         match go_on(response, download, n_expected, READ_TIMEOUT).await {
-            Err(Trouble::Silent { what, .. }) => Err(Trouble::Brief(what)),
+            Err(Trouble::Silent { what, .. }) => Err(Trouble::Brief(format!("the manager {what}"))),
             other => other,
         }
     }
@@ -290,7 +313,7 @@ impl Ways {
         (job, place): (JobId, &str),
         download: Download<'_>,
     ) -> Result<Part, Trouble> {
-        let query = StoreQuery { job, place: place.to_owned(), way: StoreAccess::Read };
+        let query = StoreQuery { job, place: place.to_owned(), way: StoreAccess::Read, executable: false };
         if let Some(url) = self.way(session, &query).await? {
             return self.object_at(&url, download).await;
         }
@@ -311,21 +334,17 @@ impl Ways {
         &self,
         session: &str,
         (job, place): (JobId, &str),
-        (file, n_bytes): (File, u64),
+        (file, n_bytes, executable): (File, u64, bool),
     ) -> Result<(), Trouble> {
-        let query = StoreQuery { job, place: place.to_owned(), way: StoreAccess::Write };
+        let query = StoreQuery { job, place: place.to_owned(), way: StoreAccess::Write, executable };
         let signed = self.way(session, &query).await?;
         let is_manager = signed.is_none();
         let request = match &signed {
-            Some(url) => self.world(url)?.put(url),
-            None => self.manager.put(self.store_file(&query)?).bearer_auth(session),
+            Some(url) => self.trusted(&self.world_up, url)?.put(url),
+            None => self.manager_up.put(self.store_file(&query)?).bearer_auth(session),
         };
-        let request = request.header(header::CONTENT_LENGTH, n_bytes).body(pieces_of(file));
-        let response = request.send().await.map_err(|error| match is_manager {
-            true => Trouble::Away(cause(&error)),
-            false => Trouble::Brief(cause(&error)),
-        })?;
-        accepted(response, is_manager).await.map(drop)
+        let request = request.header(header::CONTENT_LENGTH, n_bytes);
+        self.send_up(request, file, is_manager).await
     }
 
     /// The address by which the store itself gives or takes it; `None`: the manager does.
@@ -342,13 +361,15 @@ impl Ways {
     }
 
     fn with_query(&self, path: &str, query: &StoreQuery) -> Result<Url, Trouble> {
-        let StoreQuery { job, place, way } = query;
+        let StoreQuery { job, place, way, executable } = query;
         let way = match way {
             StoreAccess::Read => "read",
             StoreAccess::Write => "write",
         };
         let job = job.to_string();
-        let query = [("job", job.as_str()), ("place", place), ("way", way)];
+        let mut query = vec![("job", job.as_str()), ("place", place), ("way", way)];
+        // Managers of former versions do not know of it.
+        query.extend(executable.then_some(("executable", "true")));
         Url::parse_with_params(&format!("{}{path}", self.url), query)
             .map_err(|error| Trouble::Lasting(error.to_string()))
     }
@@ -397,7 +418,7 @@ impl Ways {
             .no_proxy()
             .connect_timeout(PEER_CONNECT_TIMEOUT)
             .read_timeout(PEER_READ_TIMEOUT)
-            .redirect(reqwest::redirect::Policy::none())
+            .redirect(Policy::none())
             .tls_backend_preconfigured(pin::tls_config(peer.certificate_sha256.0))
             .build()?;
         if peers.len() >= N_PEERS_MAX {
@@ -414,39 +435,48 @@ impl Ways {
     pub async fn object_at(&self, url: &str, download: Download<'_>) -> Result<Part, Trouble> {
         let server = server_of(url);
         let patience = if self.is_silent(&server) { self.patience / SILENT_PART } else { self.patience };
-        let silent = || Trouble::Silent {
-            server: server.clone(),
-            what: format!("{server} has sent nothing for {} s", patience.as_secs_f64()),
-        };
+        let silent =
+            |what: &str| Trouble::Silent { server: server.clone(), what: format!("{server} {what}") };
         let (login, why_none) = match self.login(url) {
             Ok(login) => (login, None),
             Err(why) => (None, Some(why)),
         };
-        let mut request = going_on(self.world(url)?.get(url), download.partial.as_ref());
-        if let Some(login) = login {
-            request = request.basic_auth(login.user, Some(login.password));
+        let mut request = going_on(self.trusted(&self.world, url)?.get(url), download.partial.as_ref());
+        if let Some(login) = &login {
+            request = request.basic_auth(&login.user, Some(&login.password));
         }
-        let response = timeout(patience, request.send()).await.map_err(|_| silent())?;
-        let response = response.map_err(|error| match error.is_builder() {
+        let response = timeout(patience, request.send()).await;
+        let response = response.map_err(|_| silent(&Pace::new(patience).words()))?;
+        let response = response.map_err(|error| match error.is_builder() || error.is_redirect() {
             true => Trouble::Lasting(cause(&error)),
             false => Trouble::Brief(cause(&error)),
         })?;
-        let is_stranger = response.status() == StatusCode::UNAUTHORIZED;
+        let status = response.status();
+        // A login is not sent to where a server sends on to.
+        let answering = server_of(response.url().as_str());
+        let is_known = login.is_some() && answering == server;
         let response = accepted(response, false).await.map_err(|trouble| {
             *download.partial = None;
-            match (trouble, &self.netrc) {
-                (Trouble::Lasting(what), Some(netrc)) if is_stranger => {
-                    let hint = why_none.clone().unwrap_or_else(|| {
-                        format!("who may enter {server} stands in {} where pilots run", netrc.display())
-                    });
-                    Trouble::Lasting(format!("{what}; {hint}"))
+            let (Trouble::Lasting(what), Some(netrc)) = (&trouble, &self.netrc) else { return trouble };
+            let (is_stranger, is_refused) =
+                (status == StatusCode::UNAUTHORIZED, status == StatusCode::FORBIDDEN);
+            let netrc = netrc.display();
+            let hint = match why_none.clone() {
+                _ if is_known && is_stranger => {
+                    format!("the name or the password for {server} in {netrc}, where pilots run, is wrong")
                 }
-                (trouble, _) => trouble,
-            }
+                _ if is_known && is_refused => {
+                    format!("whom {netrc}, where pilots run, names for {server} may not have this file, or has another password")
+                }
+                Some(why) if is_stranger => why,
+                None if is_stranger => format!("who may enter {answering} stands in {netrc} where pilots run"),
+                _ => return trouble,
+            };
+            Trouble::Lasting(format!("{what}; {hint}"))
         })?;
         let n_expected = response.content_length().unwrap_or(0);
         match go_on(response, download, n_expected, patience).await {
-            Err(Trouble::Silent { .. }) => Err(silent()),
+            Err(Trouble::Silent { what, .. }) => Err(silent(&what)),
             other => {
                 self.silent.lock().unwrap_or_else(PoisonError::into_inner).remove(&server);
                 other
@@ -496,24 +526,16 @@ impl Ways {
                 return Ok(());
             }
         }
-        let request = self
-            .manager
-            .put(&url)
-            .bearer_auth(session)
-            .header(header::CONTENT_LENGTH, n_bytes)
-            .body(pieces_of(file));
-        let response = request.send().await.map_err(|error| Trouble::Away(cause(&error)))?;
-        accepted(response, true).await.map(drop)
+        let request = self.manager_up.put(&url).bearer_auth(session).header(header::CONTENT_LENGTH, n_bytes);
+        self.send_up(request, file, true).await
     }
-}
 
-fn pieces_of(file: File) -> Body {
-    Body::wrap_stream(futures_util::stream::try_unfold(file, |mut file| async {
-        let mut piece = vec![0; PIECE_BYTES];
-        let n = file.read(&mut piece)?;
-        piece.truncate(n);
-        Ok::<_, io::Error>((n > 0).then_some((piece, file)))
-    }))
+    async fn send_up(&self, request: RequestBuilder, file: File, is_manager: bool) -> Result<(), Trouble> {
+        let failed = |what: String| if is_manager { Trouble::Away(what) } else { Trouble::Brief(what) };
+        let response = upload::send(request, file, self.upload_patience).await.map_err(failed)?;
+        let answered = timeout(self.upload_patience, accepted(response, is_manager)).await;
+        answered.map_err(|_| failed("no answer in time".to_owned()))?.map(drop)
+    }
 }
 
 /// What the manager says, in JSON.
@@ -540,6 +562,10 @@ async fn accepted(mut response: Response, is_manager: bool) -> Result<Response, 
     if status.is_success() {
         return Ok(response);
     }
+    // One that can be followed was followed.
+    let location = response.headers().get(header::LOCATION).filter(|_| status.is_redirection());
+    let location = location.and_then(|to| to.to_str().ok()).map(protocol::address::shown);
+    let location = location.map(|to| format!(", which sends on to {to}")).unwrap_or_default();
     let mut body = Vec::new();
     while let Ok(Some(chunk)) = response.chunk().await {
         body.extend_from_slice(&chunk[..chunk.len().min(REFUSAL_BYTES_MAX - body.len())]);
@@ -551,7 +577,7 @@ async fn accepted(mut response: Response, is_manager: bool) -> Result<Response, 
         Ok(answer) if is_manager => format!("the manager says: {}", answer.error.message),
         _ => match said_by_store(&body) {
             Some(said) => format!("the server answers {status}: {said}"),
-            None => format!("the server answers {status}"),
+            None => format!("the server answers {status}{location}"),
         },
     };
     Err(match status {
@@ -640,9 +666,11 @@ async fn go_on(
             n_total: response.content_length(),
         },
     };
+    let mut pace = Pace::new(patience);
     let trouble = loop {
-        match timeout(patience, response.chunk()).await {
+        match timeout(pace.left(), response.chunk()).await {
             Ok(Ok(Some(chunk))) => {
+                pace.add(chunk.len() as u64);
                 part.write(&chunk).map_err(Trouble::Disk)?;
                 progress.inspect(|progress| progress.add(chunk.len() as u64));
                 if part.n_bytes() > OBJECT_BYTES_MAX {
@@ -664,13 +692,69 @@ async fn go_on(
                 _ => return Ok(part),
             },
             Ok(Err(error)) => break Trouble::Brief(cause(&error)),
-            Err(_) => break Trouble::Silent { server: String::new(), what: "no answer in time".to_owned() },
+            Err(_) => break Trouble::Silent { server: String::new(), what: pace.words() },
         }
     };
     if is_known || validator.is_some() {
         *partial = Some(Partial { part, validator: validator.filter(|_| !is_known), n_total });
     }
     Err(trouble)
+}
+
+/// How fast something comes: so much at least within the time that is waited.
+struct Pace {
+    patience: Duration,
+    since: Instant,
+    n_bytes: u64,
+}
+
+impl Pace {
+    fn new(patience: Duration) -> Pace {
+        Pace { patience, since: Instant::now(), n_bytes: 0 }
+    }
+
+    /// So much more has come. When it is enough, the time begins anew.
+    fn add(&mut self, n_bytes: u64) {
+        self.n_bytes += n_bytes;
+        if self.n_bytes >= floor_bytes(self.patience) {
+            *self = Pace::new(self.patience);
+        }
+    }
+
+    /// How long it may take until enough has come.
+    fn left(&self) -> Duration {
+        self.patience.saturating_sub(self.since.elapsed())
+    }
+
+    /// What is said of who is too slow.
+    fn words(&self) -> String {
+        let seconds = self.patience.as_secs_f64();
+        match self.n_bytes {
+            0 => format!("has sent nothing for {seconds} s"),
+            n => format!("has sent no more than {n} bytes within {seconds} s"),
+        }
+    }
+}
+
+/// Who moves less than this in that time stands still.
+pub(super) fn floor_bytes(patience: Duration) -> u64 {
+    (FLOOR_BYTES_PER_S * patience.as_secs_f64()) as u64
+}
+
+/// Follows redirections to servers of HTTP.
+fn redirections() -> Policy {
+    Policy::custom(|attempt| {
+        let scheme = attempt.url().scheme().to_owned();
+        if !matches!(scheme.as_str(), "http" | "https") {
+            let what =
+                format!("the server sends on to an address of {scheme}:, which is neither http: nor https:");
+            return attempt.error(what);
+        }
+        match attempt.previous().len() > N_REDIRECTIONS_MAX {
+            true => attempt.error(format!("the server sends on more than {N_REDIRECTIONS_MAX} times")),
+            false => attempt.follow(),
+        }
+    })
 }
 
 /// What tells one version of a file from another.
@@ -697,19 +781,12 @@ fn content_range(headers: &HeaderMap) -> Option<ContentRange> {
 
 async fn stream(response: Response, download: Download<'_>, n_expected: u64) -> Result<Part, Trouble> {
     match go_on(response, download, n_expected, READ_TIMEOUT).await {
-        Err(Trouble::Silent { what, .. }) => Err(Trouble::Brief(what)),
+        Err(Trouble::Silent { what, .. }) => Err(Trouble::Brief(format!("the sender {what}"))),
         other => other,
     }
 }
 
 /// What happened, without the address, which is told beside it.
-fn cause(error: &reqwest::Error) -> String {
-    if error.is_timeout() {
-        return "no answer in time".to_owned();
-    }
-    let mut cause: &dyn std::error::Error = error;
-    while let Some(deeper) = cause.source() {
-        cause = deeper;
-    }
-    cause.to_string()
+pub(super) fn cause(error: &reqwest::Error) -> String {
+    protocol::cause::cause(error, error.is_timeout())
 }

@@ -74,5 +74,6 @@ pub async fn run(args: FetchArgs) -> Result<Outcome, Failure> {
     } else if !args.view.quiet {
         show::print(&format!("{}\n", staging::line(&fetched, &folder)))?;
     }
+    staging::warn_of_left_out(&fetched);
     Ok(Outcome::Fine)
 }

@@ -188,6 +188,8 @@ pub(super) async fn list(
         to: file.to,
         sha256: file.sha256,
         bytes: file.bytes,
+        executable: file.executable,
+        left_out: file.left_out,
     };
     Ok(json(StatusCode::OK, &Files { files: rows.into_iter().map(row).collect(), next }))
 }

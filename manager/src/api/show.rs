@@ -14,6 +14,7 @@ use scheduler::{
     engine::interface::{Answer, Event, Query},
     explain::Reason,
     ids::{AllocationId, JobId, PilotId, TaskId},
+    results::OutputFile,
 };
 use tokio::time::timeout;
 
@@ -25,6 +26,9 @@ use super::{
 
 /// How long a request to end waits for the end; below the 60 s after which proxies cut idle connections.
 const SHUTDOWN_WAIT: Duration = Duration::from_secs(20);
+
+/// Files of a task that were left out and are told at most.
+const N_LEFT_OUT: usize = 100;
 
 /// Who answers.
 pub(super) async fn version() -> Response {
@@ -121,6 +125,13 @@ pub(super) async fn explain_task(
     });
     let waits = at.and_then(|pilot| Some((pilot, context.waits.of(pilot, task, Instant::now())?)));
     reasons.extend(waits.map(|(pilot, what)| Reason::TaskWaitsForFile { pilot, what }));
+    if reasons.iter().any(|reason| matches!(reason, Reason::TaskDone)) {
+        let reader = context.state.reader.clone();
+        let left_out = blocking(move || Ok(reader.left_out(task, N_LEFT_OUT)?)).await?;
+        let reason =
+            |file: OutputFile| Reason::FileLeftOut { file: file.to, why: file.left_out.unwrap_or_default() };
+        reasons.extend(left_out.into_iter().map(reason));
+    }
     Ok(explanation(reasons))
 }
 

@@ -1,6 +1,12 @@
 //! Files of stores, for pilots: a signed address, or the file itself where the store signs none.
 
-use std::{io, sync::Arc};
+use std::{
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 use adapters::transport::SftpError;
 use axum::{
@@ -93,6 +99,7 @@ pub(super) async fn write(
     if let Some((web, url)) = store.web(&place.path) {
         return write_web(&context, web, url, request).await;
     }
+    let mode = if query.executable { 0o777 } else { 0o666 };
     let (pieces, mut taken) = mpsc::channel(N_PIECES);
     let writing = tokio::task::spawn_blocking(move || {
         let host = store.host().ok_or_else(ApiError::no_host)?;
@@ -101,7 +108,7 @@ pub(super) async fn write(
             Some(Piece::End) => Ok(None),
             None => Err(io::Error::other("the file was cut off on its way")),
         };
-        host.write(&store.path_on_host(&place.path), next).map_err(ApiError::from)
+        host.write(&store.path_on_host(&place.path), mode, next).map_err(ApiError::from)
     });
     let fed = feed(request.into_body(), pieces, context.state.limits.body).await;
     let written = writing.await.unwrap_or_else(|error| Err(ApiError::broken(&error)));
@@ -133,16 +140,21 @@ async fn read_web(web: &Web, url: Url, transfer: OwnedSemaphorePermit) -> Result
 async fn write_web(context: &Context, web: &Web, url: Url, request: Request) -> Result<Response, ApiError> {
     let n_bytes = announced(request.headers());
     let (pieces, taken) = mpsc::channel(N_PIECES);
-    let pieces_out = futures_util::stream::unfold(Some(taken), |taken| async move {
-        let mut taken = taken?;
+    let n_taken = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&n_taken);
+    let pieces_out = futures_util::stream::unfold(Some((taken, count)), |state| async move {
+        let (mut taken, count) = state?;
         match taken.recv().await {
-            Some(Piece::Bytes(bytes)) => Some((Ok(bytes), Some(taken))),
+            Some(Piece::Bytes(bytes)) => {
+                count.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+                Some((Ok(bytes), Some((taken, count))))
+            }
             Some(Piece::End) => None,
             None => Some((Err(io::Error::other("the file was cut off on its way")), None)),
         }
     });
     let fed = feed(request.into_body(), pieces, context.state.limits.body);
-    let written = web.write(url, n_bytes, reqwest::Body::wrap_stream(pieces_out));
+    let written = web.write(url, n_bytes, reqwest::Body::wrap_stream(pieces_out), &n_taken);
     match tokio::join!(fed, written) {
         // A server that has given up knows why; who is read from does not.
         (Ok(()) | Err(None), written) => written?,
@@ -188,7 +200,7 @@ impl From<WebError> for ApiError {
     fn from(error: WebError) -> ApiError {
         let (status, code) = match &error {
             WebError::None { .. } => (StatusCode::NOT_FOUND, "not-in-store"),
-            WebError::Denied { .. } => (StatusCode::FORBIDDEN, "not-allowed"),
+            WebError::Denied { .. } | WebError::Refused { .. } => (StatusCode::FORBIDDEN, "not-allowed"),
             WebError::Broken { .. } => (StatusCode::BAD_GATEWAY, "store-broken"),
         };
         ApiError { status, code, message: error.to_string(), problems: Vec::new() }

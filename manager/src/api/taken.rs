@@ -107,7 +107,9 @@ impl Page<'_> {
         for (job, tasks) in self.tasks(taken) {
             self.n_reads += 1;
             let found = self.reader.file_at(job, &taken.from)?;
-            if let Some((_, file)) = found.filter(|(task, _)| tasks.contains(*task)) {
+            if let Some((_, file)) =
+                found.filter(|(task, file)| tasks.contains(*task) && file.left_out.is_none())
+            {
                 self.files.push(row(&taken.to, taken, &file));
                 return Ok(None);
             }
@@ -133,7 +135,7 @@ impl Page<'_> {
                 let files =
                     self.reader.files(job, Some(task), 0, u64::MAX)?.into_iter().map(|(.., file)| file);
                 // What is where nodes see it is not here.
-                for file in files.filter(|file| !file.to.contains("://")) {
+                for file in files.filter(|file| !file.to.contains("://") && file.left_out.is_none()) {
                     last.extend(taken.target(&file.to).map(|to| (to, file)));
                 }
                 self.files.extend(last.iter().map(|(to, file)| row(to, taken, file)));
@@ -145,5 +147,6 @@ impl Page<'_> {
 
 fn row(to: &Path, taken: &TakenFiles, file: &OutputFile) -> TakenFile {
     let to = to.to_string_lossy().into_owned();
-    TakenFile { to, sha256: file.sha256, bytes: file.bytes, writable: taken.writable }
+    let (writable, executable) = (taken.writable, file.executable);
+    TakenFile { to, sha256: file.sha256, bytes: file.bytes, writable, executable }
 }

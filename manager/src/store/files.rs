@@ -56,7 +56,7 @@ fn file(row: &Row<'_>) -> Result<OutputFile, Fault> {
     if !sums::is_whole("files", row, 0..6)? {
         return Err(damaged(row, "the checksum of a file that a task has left is wrong"));
     }
-    Ok(OutputFile { to: row.get(3)?, sha256: digest(row, 4)?, bytes: amount(row, 5)? })
+    Ok(OutputFile::from_packed(row.get(3)?, digest(row, 4)?, amount(row, 5)?))
 }
 
 /// Those of these digests that no file has. All rows are read for it: an index by digest would be some 80 bytes a

@@ -178,6 +178,14 @@ impl Reader {
         self.read("read files from", |snapshot| files::at_path(snapshot, job, path))
     }
 
+    /// Files of a task that were not delivered, each with the reason: `limit` at most.
+    ///
+    /// Errors: as for [`Reader::files`]. Cost: O(files of the task).
+    pub fn left_out(&self, task: TaskId, limit: usize) -> Result<Vec<OutputFile>, StoreError> {
+        let files = self.files(task.job, Some(task.index), 0, u64::MAX)?.into_iter().map(|(.., file)| file);
+        Ok(files.filter(|file| file.left_out.is_some()).take(limit).collect())
+    }
+
     /// Those of these digests that no file has which a task has left.
     ///
     /// Errors: as for [`Reader::files`]. Cost: O(all files), in no more memory than what is asked about.

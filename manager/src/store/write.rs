@@ -233,14 +233,15 @@ impl Writer<'_> {
             sums.push(insert(self.transaction, ("outputs", OUTPUT), &values)?);
         }
         for (index, file) in result.files.iter().flat_map(|of| of.files.iter().map(|file| (of.index, file))) {
+            let (path, bytes) = file.packed();
             let sha256 = file.sha256.to_string();
             let values = [
                 ValueRef::Integer(self.end.next_seq),
                 ValueRef::Integer(job),
                 ValueRef::Integer(ordered("task index", index)?),
-                ValueRef::Text(file.to.as_bytes()),
+                ValueRef::Text(path.as_bytes()),
                 ValueRef::Text(sha256.as_bytes()),
-                ValueRef::Integer(bits(file.bytes)),
+                ValueRef::Integer(bits(bytes)),
             ];
             sums.push(insert(self.transaction, ("files", FILE), &values)?);
         }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::address::{has_user, shown_alone};
 use crate::job::limits::{N_OBJECTS_MAX, N_TEXTS_MAX};
 use crate::job::store_place::{STORE_SCHEME, StorePlace, store_of};
-use crate::job::taken::{fixed_folder, folder, is_pattern, matches};
+use crate::job::taken::{fixed_folder, folder, is_pattern, matches, may_match};
 use crate::job::{JobSpec, Problem, TakenFiles};
 use crate::sweep::{Value, Values};
 use crate::template::{Scope, Source as Slot, Template};
@@ -64,6 +64,9 @@ pub struct Objects {
     pub sha256: Vec<Digest>,
     /// Their sizes.
     pub bytes: Vec<u64>,
+    /// Which of them their owner may execute, by their places from 0, ascending.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub executable: Vec<u64>,
 }
 
 /// A file that a task leaves, and where it goes.
@@ -115,6 +118,8 @@ pub struct TaskInput {
     pub bytes: Option<u64>,
     /// The task may change it.
     pub writable: bool,
+    /// It is known that its owner may execute it. Tasks may execute all that they are given.
+    pub executable: bool,
 }
 
 /// What one task leaves.
@@ -170,6 +175,19 @@ pub enum Keying {
     Task,
 }
 
+impl TaskInput {
+    /// Which file comes from where, for messages: without user names and passwords.
+    pub fn shown(&self) -> String {
+        let to = self.to.to_string_lossy();
+        match self.source {
+            Source::Home | Source::Tasks => format!("input {to} from the manager"),
+            Source::Shared | Source::Url | Source::Store => {
+                format!("input {to} from {}", crate::address::shown(&self.from))
+            }
+        }
+    }
+}
+
 impl TaskOutputFile {
     /// Of several files: the name that one keeps, by its path below the task's folder; `None`: it is not meant.
     pub fn name_of(&self, path: &str) -> Option<PathBuf> {
@@ -180,6 +198,15 @@ impl TaskOutputFile {
         };
         let name = Path::new(path).strip_prefix(&self.from).ok().filter(|_| is_meant)?;
         (!name.as_os_str().is_empty()).then(|| name.to_owned())
+    }
+
+    /// Of several files: whether one may be meant that is in this folder or below it.
+    pub fn may_mean_below(&self, folder: &str) -> bool {
+        match &self.several {
+            None => false,
+            Some(Several::Folder) => Path::new(folder).starts_with(&self.from),
+            Some(Several::Pattern(pattern)) => may_match(pattern, &format!("{folder}/"), "**"),
+        }
     }
 
     /// How the job names it, with the task's values.
@@ -193,6 +220,19 @@ impl TaskOutputFile {
 }
 
 impl OutputTarget {
+    /// The name of this place below a folder; `None`: it is elsewhere.
+    pub fn below(&self, folder: &OutputTarget) -> Option<PathBuf> {
+        let below = |place: &Path, folder: &Path| place.strip_prefix(folder).ok().map(Path::to_owned);
+        match (self, folder) {
+            (OutputTarget::Home(place), OutputTarget::Home(folder))
+            | (OutputTarget::File(place), OutputTarget::File(folder)) => below(place, folder),
+            (OutputTarget::Store(place), OutputTarget::Store(folder)) => {
+                below(Path::new(&place.to_string()), Path::new(&folder.to_string()))
+            }
+            _ => None,
+        }
+    }
+
     /// The place of a file in this folder; `None`: no file of that name can go there.
     pub fn join(&self, name: &Path) -> Option<OutputTarget> {
         match self {
@@ -403,8 +443,10 @@ impl FileTemplates {
                     store_place(&from, &input.from, || format!("inputs[{n}].from"))?;
                 }
                 let (source, writable) = (template.source, input.writable);
+                let executable =
+                    source == Source::Home && input.objects.executable.binary_search(&at).is_ok();
                 let from = from.strip_prefix(FILE_SCHEME).map(str::to_owned).unwrap_or(from);
-                all.push((n, TaskInput { to, from, source, sha256, bytes, writable }));
+                all.push((n, TaskInput { to, from, source, sha256, bytes, writable, executable }));
             }
         }
         Ok(all)

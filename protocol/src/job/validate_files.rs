@@ -9,7 +9,9 @@ use crate::job::files::{FILE_SCHEME, kind_of};
 use crate::job::problem::quoted;
 use crate::job::taken::fixed_folder;
 use crate::job::validate::Check;
-use crate::job::{JobSpec, Output, OutputTarget, Several, Source, WorkDirPolicy, limits};
+use crate::job::{
+    JobSpec, Output, OutputTarget, Several, Source, TaskInput, TaskOutputFile, WorkDirPolicy, limits,
+};
 use crate::template::{self, Template};
 
 /// How files are written in job files that other stages leave.
@@ -224,44 +226,73 @@ impl Check {
         }
     }
 
+    /// Whether what a task leaves goes to places where nothing else goes; if not, that is told.
+    fn are_apart(
+        &mut self,
+        outputs: Vec<TaskOutputFile>,
+        index: u64,
+        written: &mut BTreeMap<OutputKey, Writer>,
+    ) -> bool {
+        for (n, output) in outputs.into_iter().enumerate() {
+            let is_file = output.several.is_none();
+            let pattern = match &output.several {
+                None => None,
+                Some(Several::Folder) => Some("**".to_owned()),
+                Some(Several::Pattern(pattern)) => Some(pattern[fixed_folder(pattern).len()..].to_owned()),
+            };
+            let target = pattern.and_then(|name| output.to.join(Path::new(&name)));
+            let key = match target.unwrap_or(output.to) {
+                OutputTarget::Home(path) => OutputKey { is_home: true, path },
+                OutputTarget::File(path) => OutputKey { is_home: false, path },
+                OutputTarget::Store(place) => OutputKey { is_home: false, path: place.to_string().into() },
+            };
+            let shown = quoted(&key.path.to_string_lossy());
+            if let Some((above, other)) = below_a_file(&key, is_file, written) {
+                let of = match other.task == index {
+                    true => format!("outputs[{}]", other.output),
+                    false => format!("task {}", other.task),
+                };
+                let found = format!("{shown} beside {}, of {of}", quoted(&above.to_string_lossy()));
+                let expected = "a file is no folder: give them different names";
+                self.add(format!("outputs[{n}]"), found, expected);
+                return false;
+            }
+            let writer = Writer { output: n, task: index, is_file };
+            if let Some(other) = written.insert(key, writer) {
+                let found = match other.task == index {
+                    true => format!("{shown} also of outputs[{}]", other.output),
+                    false => format!("{shown} for tasks {} and {index}", other.task),
+                };
+                let expected = "one would overwrite the other; give them different names";
+                self.add(format!("outputs[{n}]"), found, expected);
+                return false;
+            }
+        }
+        true
+    }
+
     /// How many names were compared; `None`: one was wrong.
     fn task_files(
         &mut self,
         job: &JobSpec,
         templates: &Templates,
         index: u64,
-        written: &mut BTreeMap<OutputKey, (usize, u64)>,
+        written: &mut BTreeMap<OutputKey, Writer>,
     ) -> Option<u64> {
         let n_before = written.len();
         let files = templates.files.inputs_by_entry(job, 0, index);
         let inputs = match files.and_then(|inputs| Ok((inputs, templates.files.outputs(job, 0, index)?))) {
             Ok((inputs, outputs)) => {
-                for (n, output) in outputs.into_iter().enumerate() {
-                    let pattern = match &output.several {
-                        None => None,
-                        Some(Several::Folder) => Some("**".to_owned()),
-                        Some(Several::Pattern(pattern)) => {
-                            Some(pattern[fixed_folder(pattern).len()..].to_owned())
-                        }
-                    };
-                    let target = pattern.and_then(|name| output.to.join(Path::new(&name)));
-                    let key = match target.unwrap_or(output.to) {
-                        OutputTarget::Home(path) => OutputKey { is_home: true, path },
-                        OutputTarget::File(path) => OutputKey { is_home: false, path },
-                        OutputTarget::Store(place) => {
-                            OutputKey { is_home: false, path: place.to_string().into() }
-                        }
-                    };
-                    let shown = quoted(&key.path.to_string_lossy());
-                    if let Some((other, task)) = written.insert(key, (n, index)) {
-                        let found = match task == index {
-                            true => format!("{shown} also of outputs[{other}]"),
-                            false => format!("{shown} for tasks {task} and {index}"),
-                        };
-                        let expected = "one would overwrite the other; give them different names";
-                        self.add(format!("outputs[{n}]"), found, expected);
-                        return None;
-                    }
+                if let Some((field, name)) = with_line_break(&inputs, &outputs) {
+                    self.add(field, quoted(&name), "names of files are lines: take the line break out");
+                    return None;
+                }
+                if let Some((field, found, expected)) = inside_another(&outputs) {
+                    self.add(field, found, expected);
+                    return None;
+                }
+                if !self.are_apart(outputs, index, written) {
+                    return None;
                 }
                 inputs
             }
@@ -310,6 +341,87 @@ impl Check {
 fn bare_parameter(text: &str) -> Option<&str> {
     let name = text.strip_prefix('{')?.strip_suffix('}')?;
     crate::template::is_parameter_name(name).then_some(name)
+}
+
+/// Which output of which task goes to a place, and whether it is one file.
+struct Writer {
+    output: usize,
+    task: u64,
+    is_file: bool,
+}
+
+/// A file that is written to a place above this one, or below it if this one is a file, and who writes it.
+fn below_a_file<'w>(
+    key: &OutputKey,
+    is_file: bool,
+    written: &'w BTreeMap<OutputKey, Writer>,
+) -> Option<(PathBuf, &'w Writer)> {
+    let file_at = |path: &Path| {
+        let writer = written.get(&OutputKey { is_home: key.is_home, path: path.to_owned() })?;
+        writer.is_file.then(|| (path.to_owned(), writer))
+    };
+    let above = key.path.ancestors().skip(1).find_map(file_at);
+    above.or_else(|| {
+        let (first, writer) = written.range(key..).find(|(other, _)| *other != key)?;
+        let is_below = is_file && first.is_home == key.is_home && first.path.starts_with(&key.path);
+        is_below.then(|| (first.path.clone(), writer))
+    })
+}
+
+/// A name of a task's files that is more than a line, with its field.
+fn with_line_break(inputs: &[(usize, TaskInput)], outputs: &[TaskOutputFile]) -> Option<(String, String)> {
+    let is_broken = |name: &String| name.contains(['\n', '\r']);
+    let target = |to: &OutputTarget| match to {
+        OutputTarget::Home(path) | OutputTarget::File(path) => path.to_string_lossy().into_owned(),
+        OutputTarget::Store(place) => place.to_string(),
+    };
+    let of_inputs = inputs.iter().flat_map(|(n, input)| {
+        let to = input.to.to_string_lossy().into_owned();
+        [(format!("inputs[{n}].from"), input.from.clone()), (format!("inputs[{n}].to"), to)]
+    });
+    let of_outputs = outputs.iter().enumerate().flat_map(|(n, output)| {
+        [(format!("outputs[{n}].from"), output.shown()), (format!("outputs[{n}].to"), target(&output.to))]
+    });
+    of_inputs.chain(of_outputs).find(|(_, name)| is_broken(name))
+}
+
+/// An output that is a file within what another output names as a file, or that another output of several files would
+/// overwrite with another file: the field, what was found and what would be right.
+fn inside_another(outputs: &[TaskOutputFile]) -> Option<(String, String, &'static str)> {
+    let files: BTreeMap<&Path, usize> = outputs
+        .iter()
+        .enumerate()
+        .filter(|(_, output)| output.several.is_none())
+        .map(|(n, output)| (output.from.as_path(), n))
+        .collect();
+    for (n, output) in outputs.iter().enumerate() {
+        let above = output.from.ancestors().skip(usize::from(output.several.is_none()));
+        if let Some((above, other)) = above.filter_map(|above| Some((above, *files.get(above)?))).next() {
+            // A folder before a pattern is written with a slash.
+            let above = above.to_string_lossy();
+            let (from, above) = (quoted(&output.shown()), quoted(above.trim_end_matches('/')));
+            let found = format!("{from} in {above}, a file of outputs[{other}]");
+            let expected = "a file is no folder: write the folder with a slash at its end, which brings all that is in it";
+            return Some((format!("outputs[{n}].from"), found, expected));
+        }
+    }
+    let several = || outputs.iter().enumerate().filter(|(_, output)| output.several.is_some());
+    for (n, output) in outputs.iter().enumerate().filter(|(_, output)| output.several.is_none()) {
+        for (other, folder) in several() {
+            let Some(name) = output.to.below(&folder.to) else { continue };
+            let taken = folder.from.join(name);
+            if taken != output.from && folder.name_of(&taken.to_string_lossy()).is_some() {
+                let found = format!(
+                    "{} to where outputs[{other}] brings {}",
+                    quoted(&output.shown()),
+                    quoted(&taken.to_string_lossy())
+                );
+                let expected = "one would overwrite the other; give them different names";
+                return Some((format!("outputs[{n}].to"), found, expected));
+            }
+        }
+    }
+    None
 }
 
 /// A place that an output goes to.

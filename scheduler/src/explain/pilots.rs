@@ -53,6 +53,7 @@ impl Reason {
             | Reason::TaskRuns { .. }
             | Reason::TaskQueued { .. }
             | Reason::TaskWaitsForFile { .. }
+            | Reason::FileLeftOut { .. }
             | Reason::TaskBacksOff { .. }
             | Reason::TaskBehind { .. }
             | Reason::InGrace { .. }

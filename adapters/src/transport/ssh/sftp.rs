@@ -145,7 +145,8 @@ impl Sftp {
         Ok(())
     }
 
-    /// Writes a file, of the pieces that `next` gives until there are none. It has its name when it is whole; its folders
+    /// Writes a file with these permissions, less the host's umask, of the pieces that `next` gives until there are none.
+    /// It has its name when it is whole; its folders
     /// are made. Between taking one of that name away and giving it to the new one a reader may find none. Is called by a
     /// thread of a runtime that may block.
     ///
@@ -154,6 +155,7 @@ impl Sftp {
     pub fn write<P: AsRef<[u8]>>(
         &self,
         path: &Path,
+        mode: u32,
         next: impl FnMut() -> io::Result<Option<P>>,
     ) -> Result<u64, SftpError> {
         let n = self.n_drafts.fetch_add(1, Ordering::Relaxed);
@@ -163,7 +165,7 @@ impl Sftp {
         if let Way::OpenSsh { ssh, kept, places } = &self.way {
             let _place = Handle::current().block_on(places.acquire());
             let mut stream = self.stream(ssh, kept)?;
-            let written = write_by(&mut stream, &draft, path, next);
+            let written = write_by(&mut stream, &draft, (path, mode), next);
             if written.is_err() {
                 // If the connection is lost it stays; nobody takes it for the file.
                 let _ = stream.remove(&draft);
@@ -172,7 +174,7 @@ impl Sftp {
         }
         let connected = self.connected()?;
         let sftp = &connected.sftp;
-        let written = self.write_draft(sftp, &draft, next).and_then(|n_bytes| {
+        let written = self.write_draft(sftp, (&draft, mode), next).and_then(|n_bytes| {
             let renamed = sftp.rename(&draft, path, Some(RenameFlags::all())).or_else(|error| {
                 // Version 3 renames onto nothing that is there, and has no other word for that.
                 if error.code() != FAILURE || sftp.lstat(path).is_err() {
@@ -238,7 +240,7 @@ impl Sftp {
     fn write_draft<P: AsRef<[u8]>>(
         &self,
         sftp: &ssh2::Sftp,
-        draft: &Path,
+        (draft, mode): (&Path, u32),
         mut next: impl FnMut() -> io::Result<Option<P>>,
     ) -> Result<u64, SftpError> {
         let folders: Vec<&Path> = draft.ancestors().skip(1).collect();
@@ -247,7 +249,7 @@ impl Sftp {
             let _ = sftp.mkdir(folder, 0o777);
         }
         let flags = OpenFlags::WRITE | OpenFlags::CREATE | OpenFlags::TRUNCATE;
-        let opened = sftp.open_mode(draft, flags, 0o666, OpenType::File);
+        let opened = sftp.open_mode(draft, flags, mode as i32, OpenType::File);
         let mut file = opened.map_err(|error| self.failed("write", draft, &error))?;
         let mut n_bytes = 0;
         while let Some(piece) = next().map_err(SftpError::GivenUp)? {
@@ -319,7 +321,7 @@ impl Sftp {
 fn write_by<P: AsRef<[u8]>>(
     stream: &mut Stream,
     draft: &Path,
-    path: &Path,
+    (path, mode): (&Path, u32),
     next: impl FnMut() -> io::Result<Option<P>>,
 ) -> Result<u64, Trouble> {
     let folders: Vec<&Path> = draft.ancestors().skip(1).collect();
@@ -327,7 +329,7 @@ fn write_by<P: AsRef<[u8]>>(
         // Those that are there are no matter, and what is missing is told of the file.
         let _ = stream.make_folder(folder);
     }
-    let n_bytes = stream.write(draft, next)?;
+    let n_bytes = stream.write(draft, mode, next)?;
     stream.rename(draft, path)?;
     Ok(n_bytes)
 }

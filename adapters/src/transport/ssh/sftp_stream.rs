@@ -230,9 +230,10 @@ impl Stream {
     pub(super) fn write<P: AsRef<[u8]>>(
         &mut self,
         path: &Path,
+        mode: u32,
         mut next: impl FnMut() -> io::Result<Option<P>>,
     ) -> Result<u64, Trouble> {
-        let handle = self.open(path, FLAGS_NEW, Fields::default().number(ATTR_MODE).number(0o666))?;
+        let handle = self.open(path, FLAGS_NEW, Fields::default().number(ATTR_MODE).number(mode))?;
         let mut n_bytes = 0;
         let mut asked = VecDeque::new();
         while let Some(piece) = next().map_err(Trouble::GivenUp)? {

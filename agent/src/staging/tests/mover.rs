@@ -53,6 +53,7 @@ pub(super) fn mover(folder: &Path, url: &str) -> (Mover, mpsc::Receiver<Moved>) 
         shares: Arc::new(Semaphore::new(4)),
         fetches: Mutex::default(),
         waits: Default::default(),
+        executables: Arc::default(),
         packing: tokio::sync::Mutex::default(),
         is_full_told: AtomicBool::new(false),
         moved: Arc::default(),
@@ -85,7 +86,7 @@ async fn read_pipes() {
     let (pinned, copied, delivered, hashed, ()) = tokio::join!(
         mover.pinned(energy, &held),
         mover.place(pin, at("task/in"), true, &held),
-        mover.to_shared(pipes[2].clone(), at("shared/out"), &held),
+        mover.to_shared(pipes[2].clone(), (at("shared/out"), 0o644), &held),
         mover.hashed(pipes[3].clone()),
         async { pipes.iter().for_each(|pipe| fs::write(pipe, "energy").unwrap()) },
     );
@@ -110,6 +111,7 @@ async fn an_agent_that_stands_still_with_the_right_to_fetch_is_not_waited_for() 
         sha256: Some(key),
         bytes: Some(6),
         writable: false,
+        executable: false,
     };
     let its = other.try_lock(&key).unwrap();
     assert!(its.is_some());

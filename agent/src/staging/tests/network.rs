@@ -5,7 +5,11 @@ use std::{
     io::{BufRead, BufReader, Write},
     net::{TcpListener, TcpStream},
     path::Path,
-    sync::{Arc, Mutex, mpsc},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    },
     thread,
     time::Duration,
 };
@@ -58,7 +62,7 @@ fn answer(status: &str, headers: &str, n_announced: usize, body: &[u8]) -> Vec<u
 
 fn input(from: &str, sha256: Option<Digest>) -> TaskInput {
     let (to, from) = ("in".into(), from.to_owned());
-    TaskInput { to, from, source: Source::Url, sha256, bytes: None, writable: false }
+    TaskInput { to, from, source: Source::Url, sha256, bytes: None, writable: false, executable: false }
 }
 
 /// What a job's input brings: its contents, or why it brings none.
@@ -175,7 +179,7 @@ async fn a_file_that_is_not_there_is_asked_for_once_for_a_job() {
     for (job, n_asked) in [(1, 1), (1, 1), (1, 1), (2, 2), (2, 2)] {
         for sha256 in [None, Some(Digest([7; 32]))] {
             let why = brought(&mover, job, &input(&url, sha256)).await.unwrap_err();
-            assert_eq!(why, format!("{url}: the server answers 404 Not Found"));
+            assert_eq!(why, format!("input in from {url}: the server answers 404 Not Found"));
             assert_eq!(asked.lock().unwrap().len(), n_asked, "job {job}");
         }
     }
@@ -213,14 +217,14 @@ async fn a_server_that_sends_nothing_is_named_and_waited_for_a_few_times_and_the
         assert_eq!(asked.lock().unwrap().len(), n);
     };
     let why = brought(&mover, 1, &input(&url, None)).await.unwrap_err();
-    assert_eq!(why, format!("{url}: {name} has sent nothing for 0.06 s"));
+    assert_eq!(why, format!("input in from {url}: {name} has sent nothing for 0.06 s"));
     until_asked(N_SILENT_MAX as usize);
     for n in 1..=2 {
         // Whatever is asked of it next, it has less time, and one try.
         asked.lock().unwrap().clear();
         let other = format!("{url}-{n}");
         let why = brought(&mover, 2, &input(&other, None)).await.unwrap_err();
-        assert_eq!(why, format!("{other}: {name} has sent nothing for 0.01 s"));
+        assert_eq!(why, format!("input in from {other}: {name} has sent nothing for 0.01 s"));
         until_asked(1);
     }
 }
@@ -240,9 +244,93 @@ async fn who_enters_a_server_stands_in_netrc_and_in_no_message() {
     assert!(why.contains("netrc:1: found another word") && !why.contains("hush"), "{why}");
     fs::write(folder.path().join("netrc"), "machine 127.0.0.1 login ann password hush").unwrap();
     assert_eq!(brought(&mover, 1, &input(&url, None)).await.unwrap(), b"data");
+    fs::write(folder.path().join("netrc"), "machine 127.0.0.1 login ann password hust").unwrap();
+    let why = brought(&mover, 2, &input(&url, None)).await.unwrap_err();
+    assert!(why.contains("401 Unauthorized; the name or the password for 127.0.0.1:"), "{why}");
+    assert!(why.contains("netrc, where pilots run, is wrong") && !why.contains("hust"), "{why}");
     // A job of an older version may have it in the address.
     let old = url.replace("http://", "http://ann:wrong@");
     let why = brought(&mover, 1, &input(&old, None)).await.unwrap_err();
-    assert!(why.starts_with("http://…@127.0.0.1:") && !why.contains("wrong"), "{why}");
-    assert_eq!(asked.lock().unwrap().len(), 4);
+    assert!(why.starts_with("input in from http://…@127.0.0.1:") && !why.contains("wrong"), "{why}");
+    assert_eq!(asked.lock().unwrap().len(), 5);
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_login_that_is_sent_and_refused_is_told_from_one_that_is_not_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mover, _heard) = scene(folder.path());
+    let (url, _) = server(|_, _| answer("403 Forbidden", "", 0, b""));
+    let why = brought(&mover, 1, &input(&url, None)).await.unwrap_err();
+    assert_eq!(why, format!("input in from {url}: the server answers 403 Forbidden"));
+    fs::write(folder.path().join("netrc"), "machine 127.0.0.1 login ann password hush").unwrap();
+    let why = brought(&mover, 1, &input(&url, None)).await.unwrap_err();
+    assert!(
+        why.contains("may not have this file, or has another password") && !why.contains("hush"),
+        "{why}"
+    );
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn what_leads_nowhere_is_asked_for_once_and_told_in_words() {
+    for (location, expected) in [
+        ("file:///etc/passwd", "302 Found, which sends on to file:///etc/passwd"),
+        ("ftp://127.0.0.1/x", "an address of ftp:, which is neither http: nor https:"),
+        ("gopher://127.0.0.1/x", "an address of gopher:, which is neither http: nor https:"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let (mover, _heard) = scene(folder.path());
+        let (url, asked) =
+            server(move |_, _| answer("302 Found", &format!("location: {location}\r\n"), 0, b""));
+        let why = brought(&mover, 1, &input(&url, None)).await.unwrap_err();
+        assert!(why.contains(expected), "{location}: {why}");
+        assert_eq!(asked.lock().unwrap().len(), 1, "{location}");
+    }
+    // One that sends on for ever.
+    let folder = tempfile::tempdir().unwrap();
+    let (mover, _heard) = scene(folder.path());
+    let (url, asked) = server(|_, _| answer("302 Found", "location: /data\r\n", 0, b""));
+    let why = brought(&mover, 1, &input(&url, None)).await.unwrap_err();
+    assert!(why.contains("sends on more than 10 times"), "{why}");
+    assert_eq!(asked.lock().unwrap().len(), 11);
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn tls_with_a_server_that_speaks_none_is_told_in_words() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mover, _heard) = scene(folder.path());
+    let (url, _) = server(|_, _| answer("400 Bad Request", "", 0, b""));
+    let url = url.replace("http:", "https:");
+    let why = brought(&mover, 1, &input(&url, None)).await.unwrap_err();
+    assert!(why.contains("the server does not speak TLS at this port; is http:// meant"), "{why}");
+}
+
+/// A server of one byte in a hundredth of a second stands still as one of none does.
+#[tokio::test(flavor = "current_thread")]
+async fn a_server_that_sends_next_to_nothing_is_given_up_as_one_that_sends_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut mover, _heard) = scene(folder.path());
+    mover.ways.patience = Duration::from_secs(1);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let n_asked = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&n_asked);
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            head_of(&stream);
+            counted.fetch_add(1, Ordering::Relaxed);
+            thread::spawn(move || {
+                let _ =
+                    stream.write_all(b"HTTP/1.1 200 OK\r\netag: \"a\"\r\ncontent-length: 1000000\r\n\r\n");
+                while stream.write_all(b"x").is_ok() {
+                    thread::park_timeout(Duration::from_millis(10));
+                }
+            });
+        }
+    });
+    let why = brought(&mover, 1, &input(&format!("http://{address}/data"), None)).await.unwrap_err();
+    // On a busy machine it may send nothing at all.
+    assert!(why.contains(&format!("{address} has sent no")), "{why}");
+    while n_asked.load(Ordering::Relaxed) < N_SILENT_MAX as usize {
+        thread::yield_now();
+    }
 }

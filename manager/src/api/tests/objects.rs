@@ -107,7 +107,8 @@ async fn an_object_that_has_become_shorter_is_found_out_by_who_knows_its_size() 
     spoil(N_BYTES - 1);
     assert_eq!(object.put(&scene).await.status, 201);
     spoil(9);
-    let objects = Objects { sha256: vec![object.sha256], bytes: vec![N_BYTES as u64] };
+    let objects =
+        Objects { sha256: vec![object.sha256], bytes: vec![N_BYTES as u64], executable: Vec::new() };
     let input = Input { from: "in".into(), to: "in".into(), objects, ..Input::default() };
     let spec = JobSpec { workdir: WorkDirPolicy::Scratch, inputs: vec![input], ..echo(1) };
     let submit = async || scene.post("/api/v1/jobs", json!({"spec": spec})).await;

@@ -59,7 +59,12 @@ async fn who_holds_a_task_is_told_what_it_takes_and_nobody_else_is() {
     assert_eq!(reply.status, 201, "{}", String::from_utf8_lossy(&reply.body));
     pull(&scene, &mut pilot, None).await;
     assert_eq!(inputs(&scene, "2/0", &pilot.session).await.refusal(), (409, "not-held".into()));
-    let file = |n: u8| OutputFile { to: format!("made/{n}"), sha256: Digest([n; 32]), bytes: n.into() };
+    let file = |n: u8| OutputFile {
+        to: format!("made/{n}"),
+        sha256: Digest([n; 32]),
+        bytes: n.into(),
+        ..OutputFile::default()
+    };
     let left = |n: u8| TaskFiles { index: u64::from(n) - 1, files: vec![file(n)] };
     let report = JobReport {
         successes: Successes::from_attempts(vec![(0, 0, Usage::default()), (1, 0, Usage::default())]),

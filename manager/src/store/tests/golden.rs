@@ -72,7 +72,12 @@ pub(super) fn history() -> Vec<Record> {
         TaskOutput { index: 1, stdout: b"affinity -7.2\n".to_vec(), stderr: b"slow\n".to_vec() },
         TaskOutput { index: 3, stdout: Vec::new(), stderr: b"no ligand\n".to_vec() },
     ];
-    let file = OutputFile { to: "poses/9.pdbqt".into(), sha256: Digest([0xab; 32]), bytes: 1234 };
+    let file = OutputFile {
+        to: "poses/9.pdbqt".into(),
+        sha256: Digest([0xab; 32]),
+        bytes: 1234,
+        ..OutputFile::default()
+    };
     first.files = vec![TaskFiles { index: 9, files: vec![file] }];
     let limit = Span::from_secs(600);
     let second = result(2, vec![], vec![failed(4, 1, FailureKind::TimeLimit { limit }, Verdict::Final)]);
@@ -401,7 +406,9 @@ fn summary(store: &Store) -> String {
                 (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
             writeln!(text, "output {job}.{index}: {stdout:?}, {stderr:?}").unwrap();
         }
-        for (_, index, OutputFile { to, sha256, bytes }) in store.reader().files(job, None, 0, 100).unwrap() {
+        for (_, index, OutputFile { to, sha256, bytes, .. }) in
+            store.reader().files(job, None, 0, 100).unwrap()
+        {
             writeln!(text, "file {job}.{index}: {to}, {bytes} bytes of {sha256}").unwrap();
         }
     }
@@ -450,7 +457,7 @@ task 3.6: attempt 1 on 2 at 1600000, 12900 us, None, the pilot's walltime ended
 task 3.7: attempt 1 on 2 at 1700000, 13000 us, None, the pilot vanished while it ran
 task 3.8: attempt 1 on 2 at 1800000, 13100 us, None, the platform took the pilot away
 task 3.9: attempt 1 on 2 at 1900000, 13200 us, None, the resident program's answer: words
-task 3.10: attempt 1 on 2 at 2000000, 13300 us, None, a file could not be brought: words
+task 3.10: attempt 1 on 2 at 2000000, 13300 us, None, file transfer failed: words
 task 3.11: attempt 1 on 2 at 2100000, 13400 us, None, it has not left its output words
 "#;
 

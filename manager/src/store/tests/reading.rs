@@ -17,7 +17,7 @@ use scheduler::{
 };
 
 use super::{
-    super::{AttemptRow, INDEX_MAX, StoreError},
+    super::{AttemptRow, INDEX_MAX, Store, StoreError},
     open,
     records::{BORN_AT, beginning, kind, reported, result, verdict},
 };
@@ -347,7 +347,12 @@ fn it_is_told_which_digests_no_file_has_that_was_left() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = open(folder.path());
     store.commit(&beginning(10)).unwrap();
-    let file = |n: u8| OutputFile { to: format!("out/{n}"), sha256: Digest([n; 32]), bytes: 1 };
+    let file = |n: u8| OutputFile {
+        to: format!("out/{n}"),
+        sha256: Digest([n; 32]),
+        bytes: 1,
+        ..OutputFile::default()
+    };
     for (seq, n) in [(1, 7), (2, 9)] {
         let mut left = result(1, vec![(seq, 0, Usage::default())], vec![]);
         left.files = vec![TaskFiles { index: seq, files: vec![file(n), file(8)] }];
@@ -360,6 +365,32 @@ fn it_is_told_which_digests_no_file_has_that_was_left() {
     };
     assert_eq!(left_by_none(&[5, 7, 8, 9, 11]), [5, 11]);
     assert!(left_by_none(&[8]).is_empty() && left_by_none(&[]).is_empty());
+}
+
+#[test]
+fn files_that_were_left_out_are_told_of_their_task_and_executable_ones_stay_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = open(folder.path());
+    store.commit(&beginning(10)).unwrap();
+    let tool = OutputFile { to: "tool".into(), executable: true, bytes: 1, ..OutputFile::default() };
+    let link =
+        OutputFile { to: "link".into(), left_out: Some("it leads out".into()), ..OutputFile::default() };
+    let mut left = result(1, vec![(3, 0, Usage::default()), (4, 0, Usage::default())], vec![]);
+    left.files = vec![
+        TaskFiles { index: 3, files: vec![tool.clone(), link.clone()] },
+        TaskFiles { index: 4, files: vec![tool.clone()] },
+    ];
+    store.commit(&[reported(1, 1, vec![left])]).unwrap();
+    let files = |store: &Store| {
+        let files = store.reader().files(JobId(1), Some(3), 0, 9).unwrap();
+        files.into_iter().map(|(.., file)| file).collect::<Vec<_>>()
+    };
+    let left_out =
+        |store: &Store, index| store.reader().left_out(TaskId { job: JobId(1), index }, 9).unwrap();
+    assert_eq!(files(&store), [tool.clone(), link.clone()]);
+    assert_eq!(store.reader().file_at(JobId(1), "tool").unwrap(), Some((4, tool)));
+    assert_eq!(store.reader().file_at(JobId(1), "link").unwrap(), None, "nobody can take it");
+    assert_eq!((left_out(&store, 3), left_out(&store, 4)), (vec![link], vec![]));
 }
 
 #[test]

@@ -169,8 +169,16 @@ pub(super) fn output(index: impl Strategy<Value = u64>) -> impl Strategy<Value =
 
 /// The files that a task left.
 fn files(index: impl Strategy<Value = u64>) -> impl Strategy<Value = TaskFiles> {
-    let file = (any::<String>(), any::<[u8; 32]>(), any::<u64>());
-    let file = file.prop_map(|(to, sha256, bytes)| OutputFile { to, sha256: Digest(sha256), bytes });
+    let left_out = prop::option::of(any::<String>());
+    // Two bits of sizes have another meaning in rows, and names are lines.
+    let file = ("[^\\n]{0,20}", any::<[u8; 32]>(), 0..1_u64 << 62, any::<bool>(), left_out);
+    let file = file.prop_map(|(to, sha256, bytes, executable, left_out)| OutputFile {
+        to,
+        sha256: Digest(sha256),
+        bytes,
+        executable,
+        left_out,
+    });
     (index, prop::collection::vec(file, 0..3)).prop_map(|(index, files)| TaskFiles { index, files })
 }
 

@@ -9,6 +9,7 @@ use super::{load_file_text, load_job_file, load_job_text};
 
 mod bad_files;
 mod chains;
+mod files;
 mod flow;
 mod workflows;
 

@@ -1,0 +1,98 @@
+//! Inputs and outputs of job files, and what is said of those that cannot be.
+
+use super::{folder, shown};
+use crate::job::load_job_text;
+
+/// What is said of a job of one task with these fields, without what would be right.
+fn said(fields: &str) -> String {
+    let folder = folder();
+    let text = shown(folder.path(), &format!("command: [echo]\n{fields}\n"));
+    let told = |line: &str| line.split_once("; ").map_or(line, |(found, _)| found).to_owned();
+    text.lines().map(told).collect::<Vec<_>>().join("\n")
+}
+
+const FINE: &str = "1 tasks of job (echo)\n0: echo";
+
+#[test]
+fn one_file_need_not_be_a_list() {
+    let folder = folder();
+    let job = |yaml: &str| load_job_text(yaml, "job.yaml", folder.path()).unwrap();
+    for (one, list) in [
+        ("outputs: o", "outputs: [o]"),
+        ("outputs: {from: o, to: p}", "outputs: [{from: o, to: p}]"),
+        ("outputs: 7", "outputs: [7]"),
+        ("inputs: receptor.pdbqt", "inputs: [receptor.pdbqt]"),
+        ("inputs: {from: receptor.pdbqt, to: r}", "inputs: [{from: receptor.pdbqt, to: r}]"),
+    ] {
+        assert_eq!(
+            job(&format!("command: [echo]\n{one}")),
+            job(&format!("command: [echo]\n{list}")),
+            "{one}"
+        );
+    }
+    assert_eq!(
+        said("outputs: {form: o}").lines().next(),
+        Some("job.yaml:2: outputs.form: found an unknown field")
+    );
+    assert_eq!(said("inputs: ../x"), "job.yaml:2: inputs[0].to: found `../x`");
+}
+
+#[test]
+fn outputs_within_outputs_are_refused_unless_they_are_the_same_files() {
+    for (fields, expected) in [
+        ("outputs: [r, r/b]", "job.yaml:2: outputs[1].from: found `r/b` in `r`, a file of outputs[0]"),
+        ("outputs: [r/b, r]", "job.yaml:2: outputs[0].from: found `r/b` in `r`, a file of outputs[1]"),
+        (
+            "outputs: [a/r, {from: a/r/b/c, to: x}]",
+            "job.yaml:2: outputs[1].from: found `a/r/b/c` in `a/r`, a file of outputs[0]",
+        ),
+        ("outputs: [r, r/]", "job.yaml:2: outputs[1].from: found `r/` in `r`, a file of outputs[0]"),
+        (
+            "outputs: [r, \"r/*.txt\"]",
+            "job.yaml:2: outputs[1].from: found `r/*.txt` in `r`, a file of outputs[0]",
+        ),
+        (
+            "outputs: [{from: a, to: out}, {from: b, to: out/b}]",
+            "job.yaml:2: outputs[1]: found `out/b` beside `out`, of outputs[0]",
+        ),
+        (
+            "outputs: [{from: b, to: out/b}, {from: a, to: out}]",
+            "job.yaml:2: outputs[1]: found `out` beside `out/b`, of outputs[0]",
+        ),
+        (
+            "outputs: [{from: a, to: out}, {from: r/, to: out}]",
+            "job.yaml:2: outputs[1]: found `out/**` beside `out`, of outputs[0]",
+        ),
+        (
+            "outputs: [{from: r/, to: out}, {from: b, to: out/b}]",
+            "job.yaml:2: outputs[1].to: found `b` to where outputs[0] brings `r/b`",
+        ),
+        (
+            "outputs: [{from: \"r/*.txt\", to: out}, {from: r/c.txt, to: out/b.txt}]",
+            "job.yaml:2: outputs[1].to: found `r/c.txt` to where outputs[0] brings `r/b.txt`",
+        ),
+        // The same file to the same place is one, and whoever wants to be sure of a file in a folder names it.
+        ("outputs: [r/, r/b]", FINE),
+        ("outputs: [{from: r/, to: out}, {from: r/b, to: out/b}]", FINE),
+        ("outputs: [{from: r/, to: out}, {from: r/b, to: summary}]", FINE),
+        ("outputs: [{from: \"r/*.txt\", to: out}, {from: b.dat, to: out/b.dat}]", FINE),
+        ("outputs: [r, rb, r.b/c]", FINE),
+    ] {
+        assert_eq!(said(fields).trim_end(), expected, "{fields}");
+    }
+    let swept = "sweep: {n: [a, a/b]}\noutputs: [{from: o, to: \"{n}\"}]";
+    assert_eq!(said(swept), "job.yaml:3: outputs[0]: found `a/b` beside `a`, of task 0");
+}
+
+#[test]
+fn names_of_files_are_lines_for_inputs_and_outputs_alike() {
+    for (fields, expected) in [
+        ("outputs: [\"a\\nb\"]", "job.yaml:2: outputs[0].from: found `a\\nb`"),
+        ("outputs: [{from: a, to: \"x/\\r\"}]", "job.yaml:2: outputs[0].to: found `x/\\r`"),
+        ("outputs: [\"a\\nb/\"]", "job.yaml:2: outputs[0].from: found `a\\nb/`"),
+        ("outputs: [{from: a, to: \"file:///x/a\\nb\"}]", "job.yaml:2: outputs[0].to: found `/x/a\\nb`"),
+        ("inputs: [{from: receptor.pdbqt, to: \"a\\nb\"}]", "job.yaml:2: inputs[0].to: found `a\\nb`"),
+    ] {
+        assert_eq!(said(fields), expected, "{fields}");
+    }
+}
