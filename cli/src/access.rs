@@ -466,7 +466,8 @@ fn name_of(folder: &Path) -> Option<String> {
     Some(folder.file_name()?.to_string_lossy().into_owned())
 }
 
-fn home_folder() -> Option<PathBuf> {
+/// `~/.pilotfish`; `None`: there is no home folder.
+pub fn home_folder() -> Option<PathBuf> {
     let home = std::env::var_os("HOME").filter(|home| !home.is_empty())?;
     Some(Path::new(&home).join(RUN_FOLDER))
 }

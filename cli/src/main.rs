@@ -13,6 +13,7 @@ mod hash;
 mod in_process;
 mod input;
 mod interrupts;
+mod landing;
 mod logging;
 mod progress;
 mod select;

@@ -7,12 +7,13 @@ use std::{
     io::{self, IsTerminal, Read, Write},
     os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use agent::staging::cache::hash_of;
 use protocol::{
-    job::{JobSpec, LocalFile, Objects, safe_relative},
+    job::{Compiled, JobSpec, LocalFile, Objects},
     objects::{FileRow, N_ASKED_MAX},
     pack::{self, N_PACKED_MIN, PACKED_BYTES_MAX},
 };
@@ -21,7 +22,8 @@ use tokio::task::JoinSet;
 
 use crate::{
     client::{Client, ClientError},
-    failure::Failure,
+    failure::{Failure, words},
+    landing::{Landing, Place, Spot},
     show::{
         self,
         format::{bytes, counted},
@@ -217,18 +219,49 @@ pub struct Fetched {
     pub n_left_out: u64,
     /// The first of it, with the reasons.
     pub left_out: Vec<String>,
+    /// Files that may not be written here, or could not be.
+    pub n_refused: u64,
+    /// The first of them, with the reasons.
+    pub refused: Vec<String>,
 }
 
-/// Brings home the files that a job's tasks have left, or one of them, below a folder.
+impl Fetched {
+    fn refuse(&mut self, job: JobId, file: &FileRow, why: &str) {
+        self.n_refused += 1;
+        if self.refused.len() < N_LEFT_OUT_TOLD {
+            self.refused.push(format!("{} of task {job}.{}: {why}", file.to, file.task));
+        }
+    }
+
+    /// What came, unless something did not.
+    ///
+    /// # Errors
+    /// Files that may not be written here, or could not be: all others have come.
+    pub fn whole(&self) -> Result<(), Failure> {
+        if self.n_refused == 0 {
+            return Ok(());
+        }
+        let more = match self.n_refused - self.refused.len() as u64 {
+            0 => String::new(),
+            n => format!("; and {n} more"),
+        };
+        let refused = counted(self.n_refused, "file");
+        Err(Failure::infrastructure(format!("{refused} not written: {}{more}", self.refused.join("; "))))
+    }
+}
+
+/// Brings home the files that a job's tasks have left, or those of one of them. One that may not be written here does
+/// not keep others from it: [`Fetched::whole`] says which.
 ///
 /// # Errors
-/// A file cannot be had, or not be written.
+/// The manager does not answer as it should.
 pub async fn fetch(
     client: &Client,
-    job: JobId,
+    (job, spec): (JobId, &JobSpec),
     task: Option<u64>,
-    folder: &Path,
+    landing: Landing,
 ) -> Result<Fetched, Failure> {
+    let (landing, compiled) = (Arc::new(landing), spec.compile()?);
     let (mut fetched, mut after) = (Fetched::default(), None);
     let mut shown = Shown::new("fetching", 0);
     let mut under_way = JoinSet::new();
@@ -238,8 +271,8 @@ pub async fn fetch(
         let mut last: HashMap<&str, usize> = HashMap::new();
         page.files.iter().enumerate().for_each(|(n, file)| _ = last.insert(&file.to, n));
         let wanted: HashSet<usize> = last.into_values().collect();
-        let files = page.files.iter().enumerate().filter(|(n, _)| wanted.contains(n));
-        for (_, file) in files {
+        let mut brought = Vec::new();
+        for (_, file) in page.files.iter().enumerate().filter(|(n, _)| wanted.contains(n)) {
             if let Some(why) = &file.left_out {
                 fetched.n_left_out += 1;
                 if fetched.left_out.len() < N_LEFT_OUT_TOLD {
@@ -251,14 +284,28 @@ pub async fn fetch(
                 fetched.n_elsewhere += 1;
                 continue;
             }
-            while under_way.len() >= N_TRANSFERS {
-                take(&mut under_way, &mut fetched, &mut shown).await?;
+            if !is_declared(&compiled, job, file) {
+                fetched.refuse(job, file, "the job does not declare it");
+                continue;
             }
-            let (client, file, folder) = (client.clone(), file.clone(), folder.to_owned());
-            under_way.spawn(async move { bring_home(&client, &file, &folder).await });
+            while under_way.len() >= N_TRANSFERS {
+                take(job, &mut under_way, (&mut fetched, &mut brought), &mut shown).await?;
+            }
+            let (client, file, landing) = (client.clone(), file.clone(), landing.clone());
+            under_way.spawn(async move {
+                let came = bring_home(&client, &file, &landing).await;
+                (file, came)
+            });
         }
         while !under_way.is_empty() {
-            take(&mut under_way, &mut fetched, &mut shown).await?;
+            take(job, &mut under_way, (&mut fetched, &mut brought), &mut shown).await?;
+        }
+        if let Err(error) = landing.note(&brought) {
+            show::say(&format!(
+                "warning: it cannot be noted which files were brought ({}): the next time they are replaced only with \
+                 --overwrite",
+                words(&error)
+            ));
         }
         after = page.next;
         if after.is_none() {
@@ -268,43 +315,50 @@ pub async fn fetch(
     }
 }
 
-/// Files that came, or `None`: it was there.
-type Coming = JoinSet<Result<Option<u64>, Failure>>;
+/// Whether a job says that this task leaves a file there.
+fn is_declared(compiled: &Compiled, job: JobId, file: &FileRow) -> bool {
+    let outputs = compiled.outputs(job.0, file.task).unwrap_or_default();
+    outputs.iter().any(|output| output.may_go_to(&file.to))
+}
 
-async fn take(under_way: &mut Coming, fetched: &mut Fetched, shown: &mut Shown) -> Result<(), Failure> {
+/// Files that came with their sizes, or `None`: they were there.
+type Coming = JoinSet<(FileRow, Result<Option<u64>, Failure>)>;
+
+async fn take(
+    job: JobId,
+    under_way: &mut Coming,
+    (fetched, brought): (&mut Fetched, &mut Vec<(String, Digest)>),
+    shown: &mut Shown,
+) -> Result<(), Failure> {
     let Some(came) = under_way.join_next().await else { return Ok(()) };
-    match came.map_err(|error| Failure::infrastructure(error.to_string()))?? {
-        Some(n_bytes) => {
+    let (file, came) = came.map_err(|error| Failure::infrastructure(error.to_string()))?;
+    match came {
+        Ok(Some(n_bytes)) => {
             fetched.n_files += 1;
             fetched.n_bytes += n_bytes;
             shown.add(n_bytes);
+            brought.push((file.to, file.sha256));
         }
-        None => fetched.n_same += 1,
+        Ok(None) => fetched.n_same += 1,
+        Err(failure) => fetched.refuse(job, &file, &failure.message()),
     }
     Ok(())
 }
 
-async fn bring_home(client: &Client, file: &FileRow, folder: &Path) -> Result<Option<u64>, Failure> {
-    // Whatever a manager says, nothing is written outside of the folder.
-    let Some(name) = safe_relative(&file.to) else {
-        let found = &file.to;
-        return Err(Failure::infrastructure(format!("found an output to {found:?}, outside of the folder")));
-    };
-    let path = folder.join(name);
-    let is_same = File::open(&path)
-        .ok()
-        .filter(|there| there.metadata().is_ok_and(|facts| facts.is_file() && facts.len() == file.bytes));
-    if let Some(there) = is_same
-        && hash_of(&there).is_ok_and(|(sha256, _)| sha256 == file.sha256)
-    {
-        if file.executable {
-            make_executable(&there).map_err(|error| Failure::file("make executable", &path, &error))?;
+async fn bring_home(client: &Client, file: &FileRow, landing: &Landing) -> Result<Option<u64>, Failure> {
+    let path = landing.folder().join(&file.to);
+    let spot = match landing.place(&file.to, &file.sha256).map_err(Failure::infrastructure)? {
+        Place::Free(spot) => spot,
+        Place::Same(there) => {
+            if file.executable {
+                make_executable(&there).map_err(|error| Failure::file("make executable", &path, &error))?;
+            }
+            return Ok(None);
         }
-        return Ok(None);
-    }
+    };
     let mut n_tries = 1;
     loop {
-        match download(client, file, &path).await {
+        match download(client, file, (&spot, &path)).await {
             Ok(()) => return Ok(Some(file.bytes)),
             Err(Trouble::Passing(_)) if n_tries < N_TRIES => {
                 tokio::time::sleep(PAUSE * n_tries).await;
@@ -320,18 +374,16 @@ enum Trouble {
     Lasting(Failure),
 }
 
-/// Whole, checked, under its name at once; else nothing of it.
-async fn download(client: &Client, file: &FileRow, path: &Path) -> Result<(), Trouble> {
+/// Whole, checked, under its name at once; else nothing of it. Messages show the path.
+async fn download(client: &Client, file: &FileRow, (spot, path): (&Spot, &Path)) -> Result<(), Trouble> {
     let failed = |what: &str, error: &io::Error| Trouble::Lasting(Failure::file(what, path, error));
     let of_client = |error: ClientError| match error.is_passing() {
         true => Trouble::Passing(error.into()),
         false => Trouble::Lasting(error.into()),
     };
-    let folder = path.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(folder).map_err(|error| failed("make the folder of", &error))?;
     let mut part = tempfile::Builder::new();
     let part = part.prefix(".pilotfish-").permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    let mut part = part.tempfile_in(folder).map_err(|error| failed("write beside", &error))?;
+    let mut part = part.tempfile_in(spot.folder()).map_err(|error| failed("write beside", &error))?;
     let mut response = client.object(&file.sha256).await.map_err(of_client)?;
     while let Some(chunk) = response.chunk().await.map_err(|error| of_client(client.cut_off(&error)))? {
         part.write_all(&chunk).map_err(|error| failed("write", &error))?;
@@ -345,7 +397,7 @@ async fn download(client: &Client, file: &FileRow, path: &Path) -> Result<(), Tr
     if file.executable {
         make_executable(part.as_file()).map_err(|error| failed("make executable", &error))?;
     }
-    part.persist(path).map_err(|error| failed("write", &error.error))?;
+    part.persist(spot.path()).map_err(|error| failed("write", &error.error))?;
     Ok(())
 }
 
@@ -362,17 +414,29 @@ fn make_executable(file: &File) -> io::Result<()> {
 /// After a job has been waited for: its files come home, if it has any.
 ///
 /// # Errors
-/// As for [`fetch`].
-pub async fn fetch_home(client: &Client, job: JobId, spec: &JobSpec, is_quiet: bool) -> Result<(), Failure> {
+/// As for [`fetch`] and [`Fetched::whole`].
+pub async fn fetch_home(client: &Client, job: JobId, spec: &JobSpec, how: Fetching) -> Result<(), Failure> {
+    let Fetching { is_quiet, overwrites } = how;
     if spec.outputs.is_empty() {
         return Ok(());
     }
-    let fetched = fetch(client, job, None, &spec.base_dir).await?;
+    let landing = Landing::open(&spec.base_dir, overwrites);
+    let landing = landing.map_err(|error| Failure::file("open", &spec.base_dir, &error))?;
+    let fetched = fetch(client, (job, spec), None, landing).await?;
     if !is_quiet && (fetched.n_files > 0 || fetched.n_left_out > 0) {
         show::say(&line(&fetched, &spec.base_dir));
     }
     warn_of_left_out(&fetched);
-    Ok(())
+    fetched.whole()
+}
+
+/// How files come home.
+#[derive(Clone, Copy, Debug)]
+pub struct Fetching {
+    /// Nothing is said of what came.
+    pub is_quiet: bool,
+    /// Files may be replaced that others have put there, or changed.
+    pub overwrites: bool,
 }
 
 /// Says what tasks have left and could not be delivered.

@@ -4,10 +4,13 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use protocol::job::JobSpec;
 use scheduler::ids::JobId;
 
 use crate::{
+    client::Client,
     failure::{Failure, Outcome},
+    landing::Landing,
     select::Target,
     show, staging,
     view::{Reader, ViewArgs},
@@ -17,11 +20,13 @@ const EXAMPLES: &str = "\
 Examples:
   pilotfish fetch 3
   pilotfish fetch 3.17 --to /tmp/look
-  pilotfish fetch last
+  pilotfish fetch last --overwrite
 
 Files come to where the job's `outputs` say, below the folder it was submitted
-from. A file is written whole or not at all, and one that is there already and
-is the same is left as it is.";
+from; those of other users' jobs only to a folder that --to names. A file is
+written whole or not at all. One that an earlier command brought is replaced;
+one that was there, or was changed, only with --overwrite. Nothing is written
+through links.";
 
 /// Of which job or task, and where to.
 #[derive(Args)]
@@ -33,6 +38,9 @@ pub struct FetchArgs {
     /// Below this folder and not the one that the job was submitted from
     #[arg(long, value_name = "FOLDER")]
     to: Option<PathBuf>,
+    /// Replace files that Pilotfish has not brought, or that were changed since
+    #[arg(long)]
+    overwrite: bool,
     #[command(flatten)]
     view: ViewArgs,
 }
@@ -58,9 +66,10 @@ pub async fn run(args: FetchArgs) -> Result<Outcome, Failure> {
             }
         }
     };
+    let spec = client.spec(job).await?;
     let folder = match args.to {
         Some(folder) => folder,
-        None => client.spec(job).await?.base_dir,
+        None => own_folder(client, job, &spec).await?,
     };
     if !folder.is_dir() {
         let shown = folder.display();
@@ -68,12 +77,26 @@ pub async fn run(args: FetchArgs) -> Result<Outcome, Failure> {
             "found no folder {shown}; make it, or name another with --to"
         )));
     }
-    let fetched = staging::fetch(client, job, task, &folder).await?;
+    let landing = Landing::open(&folder, args.overwrite);
+    let landing = landing.map_err(|error| Failure::file("open", &folder, &error))?;
+    let fetched = staging::fetch(client, (job, &spec), task, landing).await?;
     if args.view.json {
         show::print(&show::json(&fetched)?)?;
     } else if !args.view.quiet {
         show::print(&format!("{}\n", staging::line(&fetched, &folder)))?;
     }
     staging::warn_of_left_out(&fetched);
+    fetched.whole()?;
     Ok(Outcome::Fine)
+}
+
+/// The folder that a job was submitted from. Another user's job must not say where files go here.
+async fn own_folder(client: &Client, job: JobId, spec: &JobSpec) -> Result<PathBuf, Failure> {
+    let (own, user) = (&client.access().user, client.job(job).await?.user);
+    if *own != user {
+        return Err(Failure::bad_input(format!(
+            "job {job} is {user}'s; name a folder for its files with --to"
+        )));
+    }
+    Ok(spec.base_dir.clone())
 }

@@ -22,7 +22,7 @@ use crate::{
     interrupts::unless_interrupted,
     progress::{Progress, Verbosity},
     show::{self, Screen, format::counted, job::end_line, preview, units::json_with_units},
-    staging::{self, Sources},
+    staging::{self, Fetching, Sources},
     view::ViewArgs,
 };
 
@@ -54,6 +54,9 @@ pub struct SubmitArgs {
     /// Wait until the job is over; the exit code says whether all tasks succeeded
     #[arg(long)]
     wait: bool,
+    /// With --wait: let files that tasks leave replace those that are here and that Pilotfish has not brought
+    #[arg(long)]
+    overwrite: bool,
     /// Wait, and show how it goes
     #[arg(long)]
     progress: bool,
@@ -108,16 +111,21 @@ pub async fn run(args: SubmitArgs) -> Result<Outcome, Failure> {
         let job = warned_unless_soon(follow(&client, submitted.job, &mut progress), warned).await;
         progress.finish(&place.flags());
         let job = job?;
-        staging::fetch_home(&client, job.id, &request.spec, args.view.quiet || args.view.json).await?;
-        Ok(job)
+        let is_quiet = args.view.quiet || args.view.json;
+        let how = Fetching { is_quiet, overwrites: args.overwrite };
+        let fetched = staging::fetch_home(&client, job.id, &request.spec, how).await;
+        Ok((job, fetched))
     };
     let again = wait::goes_on(&submitted.job.to_string(), &place.flags());
-    let Some(job) = unless_interrupted(over, &again).await? else { return Ok(Outcome::Interrupted) };
+    let Some((job, fetched)) = unless_interrupted(over, &again).await? else {
+        return Ok(Outcome::Interrupted);
+    };
     if args.view.json {
         show::print(&json_with_units(&job)?)?;
     } else if !args.view.quiet {
         show::print(&format!("{}\n", end_line(&job)))?;
     }
+    fetched?;
     Ok(wait::outcome(&[job]))
 }
 
@@ -148,6 +156,7 @@ async fn run_workflow(args: &SubmitArgs, mut workflow: WorkflowSpec) -> Result<O
         has_progress: args.progress,
         json: args.view.json,
         quiet: args.view.quiet,
+        overwrites: args.overwrite,
         place: &place.flags(),
     };
     workflow::submit((&client, &folder), &request, manner).await

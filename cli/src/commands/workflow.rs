@@ -27,7 +27,7 @@ use crate::{
         table::shortened,
         units::json_with_units,
     },
-    staging,
+    staging::{self, Fetching},
 };
 
 /// Letters of a command that are shown beside others.
@@ -44,6 +44,8 @@ pub struct Manner<'a> {
     pub json: bool,
     /// Numbers only.
     pub quiet: bool,
+    /// Files that come may replace those that Pilotfish has not brought.
+    pub overwrites: bool,
     /// The flags that find the manager again.
     pub place: &'a str,
 }
@@ -126,7 +128,8 @@ async fn all_over(
         let job = follow(client, stage.job, &mut progress).await;
         progress.finish(manner.place);
         let job = job?;
-        staging::fetch_home(client, job.id, &spec.job, manner.quiet || manner.json).await?;
+        let how = Fetching { is_quiet: manner.quiet || manner.json, overwrites: manner.overwrites };
+        staging::fetch_home(client, job.id, &spec.job, how).await?;
         if !manner.json && !manner.quiet {
             show::print(&format!("{}: {}\n", stage.name, end_line(&job)))?;
         }

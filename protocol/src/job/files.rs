@@ -209,6 +209,29 @@ impl TaskOutputFile {
         }
     }
 
+    /// Whether a file that the task left may go there: `to` is a path below the base folder, `file:///…`, or
+    /// `store://NAME/…`. In the place of one file the task may have made a folder, whose files keep their names.
+    pub fn may_go_to(&self, to: &str) -> bool {
+        let target = self.to.shown();
+        if self.several.is_none() && to == target {
+            return true;
+        }
+        let name = match target.as_str() {
+            "" => Some(to),
+            target => to.strip_prefix(target).and_then(|rest| rest.strip_prefix('/')),
+        };
+        let Some(name) = name.and_then(|name| safe_relative(name).filter(|path| path.to_str() == Some(name)))
+        else {
+            return false;
+        };
+        let is_meant = match (&self.several, self.from.join(&name).to_str()) {
+            (Some(Several::Pattern(_)), Some(path)) => self.name_of(path).is_some_and(|kept| kept == name),
+            (Some(Several::Pattern(_)), None) => false,
+            (Some(Several::Folder) | None, _) => true,
+        };
+        is_meant && self.to.join(&name).is_some_and(|joined| joined.shown() == to)
+    }
+
     /// How the job names it, with the task's values.
     pub fn shown(&self) -> String {
         match &self.several {
@@ -230,6 +253,15 @@ impl OutputTarget {
                 below(Path::new(&place.to_string()), Path::new(&folder.to_string()))
             }
             _ => None,
+        }
+    }
+
+    /// As it is reported and shown.
+    pub fn shown(&self) -> String {
+        match self {
+            OutputTarget::Home(path) => path.to_string_lossy().into_owned(),
+            OutputTarget::File(path) => format!("{FILE_SCHEME}{}", path.to_string_lossy()),
+            OutputTarget::Store(place) => place.to_string(),
         }
     }
 

@@ -37,7 +37,7 @@ use crate::{
         quote::quoted,
         units::json_with_units,
     },
-    staging::{self, Sources},
+    staging::{self, Fetching, Sources},
 };
 use company::Latecomers;
 use session::{End, Session};
@@ -97,6 +97,9 @@ pub struct RunArgs {
     /// Begin anew instead of going on with the same job
     #[arg(long, conflicts_with = "retry_failed", help_heading = "This run")]
     fresh: bool,
+    /// Let files that tasks leave replace those that are here and that Pilotfish has not brought
+    #[arg(long)]
+    overwrite: bool,
     /// Run tasks again that failed or were cancelled last time
     #[arg(long, help_heading = "This run")]
     retry_failed: bool,
@@ -177,8 +180,10 @@ async fn in_session(
     let Some(job) = follow(args, session, (&before, news), how_on).await? else {
         return Ok(Outcome::Interrupted);
     };
-    staging::fetch_home(session.client, job.id, &request.spec, args.quiet || args.json).await?;
+    let how = Fetching { is_quiet: args.quiet || args.json, overwrites: args.overwrite };
+    let fetched = staging::fetch_home(session.client, job.id, &request.spec, how).await;
     report(args, &before, &job, Span(u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX)));
+    fetched?;
     let mut outcome = wait::outcome(&[job]);
     while let Some(late) = latecomers.next(session.client, capacity).await? {
         let how_on = format!("go on with `pilotfish resume {}{}` during another run", late.id, place(args));

@@ -17,7 +17,7 @@ use crate::{
         job::end_line,
         units::json_with_units,
     },
-    staging::{self, Sources},
+    staging::{self, Fetching, Sources},
 };
 use scheduler::resources::Resources;
 
@@ -56,7 +56,8 @@ pub(super) async fn in_session(
         let Some(job) = follow(args, session, (&before, None), how_on).await? else {
             return Ok(Outcome::Interrupted);
         };
-        staging::fetch_home(session.client, id, &stage.job, args.quiet || args.json).await?;
+        let how = Fetching { is_quiet: args.quiet || args.json, overwrites: args.overwrite };
+        staging::fetch_home(session.client, id, &stage.job, how).await?;
         if !args.json && (!args.quiet || job.counts.failed > 0) {
             show::say(&format!("{}: {}", job.name, end_line(&job)));
         }

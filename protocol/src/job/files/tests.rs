@@ -120,6 +120,64 @@ fn patterns_and_folders_of_outputs_keep_names_from_where_these_may_differ() {
 }
 
 #[test]
+fn files_may_go_only_where_an_output_says() {
+    let output = |from: &str, to: &str| {
+        let mut job = job(vec![], &[2]);
+        job.outputs = vec![Output { from: from.into(), to: to.into(), ..Output::default() }];
+        job.compile().unwrap().outputs(1, 1).unwrap().remove(0)
+    };
+    let cases: &[(&str, &str, &[&str], &[&str])] = &[
+        (
+            "out",
+            "res/{a}.txt",
+            &["res/1.txt", "res/1.txt/part", "res/1.txt/a/b"],
+            &[
+                "res/0.txt",
+                "res/1.txt/",
+                "res/1.txt/../x",
+                "/res/1.txt",
+                "res/./1.txt",
+                "res/1.txtx",
+                "",
+                ".bashrc",
+            ],
+        ),
+        (
+            "out/*.log",
+            "logs/{a}/",
+            &["logs/1/x.log"],
+            &[
+                "logs/1/x.txt",
+                "logs/1/d/x.log",
+                "logs/0/x.log",
+                "logs/1",
+                "logs/1/../x.log",
+                "x.log",
+                "logs/1//x.log",
+            ],
+        ),
+        ("out/", "all/{a}", &["all/1/x", "all/1/d/e"], &["all/1", "all/x", "all/1/../../x", "../all/1/x"]),
+        (
+            "out",
+            "file:///net/{a}",
+            &["file:///net/1"],
+            &["file:///net/0", "/net/1", "net/1", "file:///etc/passwd"],
+        ),
+        (
+            "out/",
+            "store://lab/{a}",
+            &["store://lab/1/x"],
+            &["store://lab/0/x", "store://other/1/x", "store://lab/1/../0/x", "lab/1/x"],
+        ),
+    ];
+    for (from, to, right, wrong) in cases {
+        let output = output(from, to);
+        right.iter().for_each(|place| assert!(output.may_go_to(place), "{from} to {to}: {place}"));
+        wrong.iter().for_each(|place| assert!(!output.may_go_to(place), "{from} to {to}: {place}"));
+    }
+}
+
+#[test]
 fn outputs_that_mean_nothing_or_would_meet_are_refused() {
     let said = |outputs: &[(&str, &str)]| {
         let mut job = job(Vec::new(), &[2]);

@@ -1,0 +1,298 @@
+//! Where files that tasks have left may be written on this machine: not through links, and not over files that were
+//! not brought by Pilotfish.
+//!
+//! `~/.pilotfish/.brought` has a file for each folder that files were brought to, with a line for each of them: its
+//! SHA-256, a blank, and its path below the folder.
+
+use std::{
+    collections::HashMap,
+    fs::{self, File, OpenOptions},
+    io::{self, Write},
+    os::{
+        fd::AsRawFd,
+        unix::{ffi::OsStrExt, fs::OpenOptionsExt},
+    },
+    path::{Component, Path, PathBuf},
+};
+
+use agent::staging::cache::hash_of;
+use nix::fcntl::OFlag;
+use protocol::{job::safe_relative, private};
+use scheduler::digest::Digest;
+
+use crate::{access::home_folder, failure::words, hash::sha256_hex};
+
+/// The folder of the records. No manager can have this name.
+const RECORDS: &str = ".brought";
+
+/// What may be done at a place.
+#[derive(Debug)]
+pub enum Place {
+    /// The file is there already, and is the same.
+    Same(File),
+    /// It may be written.
+    Free(Spot),
+}
+
+/// A name in a folder that is held open: whatever becomes of the folder's path meanwhile, the file goes there.
+#[derive(Debug)]
+pub struct Spot {
+    held: File,
+    name: PathBuf,
+}
+
+impl Spot {
+    /// The folder, for as long as this lives.
+    pub fn folder(&self) -> PathBuf {
+        through(&self.held)
+    }
+
+    /// The file in it.
+    pub fn path(&self) -> PathBuf {
+        self.folder().join(&self.name)
+    }
+}
+
+/// A folder to which files are brought.
+#[derive(Debug)]
+pub struct Landing {
+    folder: PathBuf,
+    held: File,
+    /// Whether files may be replaced that others have put there, or changed.
+    overwrites: bool,
+    /// What was brought before, by its path.
+    brought: HashMap<String, Digest>,
+    record: Option<PathBuf>,
+}
+
+impl Landing {
+    /// The folder must be there; it may be a link itself.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn open(folder: &Path, overwrites: bool) -> io::Result<Landing> {
+        let held = open_folder(folder, OFlag::empty())?;
+        let record = record_of(folder);
+        let brought = record.as_deref().map(read).unwrap_or_default();
+        Ok(Landing { folder: folder.to_owned(), held, overwrites, brought, record })
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// What may be done for a file that goes to a path below the folder. Makes the folders on the way.
+    ///
+    /// # Errors
+    /// Why it may not be written there, in words.
+    pub fn place(&self, to: &str, sha256: &Digest) -> Result<Place, String> {
+        // Whatever a manager says, nothing is written outside of the folder.
+        let path = safe_relative(to).ok_or("it would be outside of the folder")?;
+        let mut held = self.held.try_clone().map_err(|error| words(&error))?;
+        let mut walked = PathBuf::new();
+        let (parents, name) = (path.parent().unwrap_or(Path::new("")), path.file_name().unwrap_or_default());
+        for component in parents.components() {
+            let Component::Normal(component) = component else { continue };
+            walked.push(component);
+            held = enter(&held, Path::new(component)).map_err(|error| self.refused(&walked, &error))?;
+        }
+        let spot = Spot { held, name: PathBuf::from(name) };
+        let facts = match fs::symlink_metadata(spot.path()) {
+            Ok(facts) => facts,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Place::Free(spot)),
+            Err(error) => return Err(self.refused(&path, &error)),
+        };
+        if !facts.is_file() {
+            let what = if facts.is_symlink() { "a link" } else { "no file" };
+            return Err(format!(
+                "{} is {what}; remove it, or name another folder with --to",
+                self.shown(&path)
+            ));
+        }
+        let there = File::open(spot.path()).map_err(|error| self.refused(&path, &error))?;
+        let (found, _) = hash_of(&there).map_err(|error| self.refused(&path, &error))?;
+        if found == *sha256 {
+            return Ok(Place::Same(there));
+        }
+        if self.overwrites || self.brought.get(to) == Some(&found) {
+            return Ok(Place::Free(spot));
+        }
+        let why = match self.brought.contains_key(to) {
+            true => "was changed since it was brought",
+            false => "is there already, and was not brought by Pilotfish",
+        };
+        let shown = self.shown(&path);
+        Err(format!("{shown} {why}; replace it with --overwrite, or name another folder with --to"))
+    }
+
+    /// Takes note of files that were brought, so that later versions of them may replace them.
+    ///
+    /// # Errors
+    /// It cannot be written down: they will not be replaced without being asked to.
+    pub fn note(&self, brought: &[(String, Digest)]) -> io::Result<()> {
+        let Some(record) = self.record.as_deref().filter(|_| !brought.is_empty()) else { return Ok(()) };
+        private::make_folder(record.parent().unwrap_or(Path::new(".")))?;
+        let lines: String = brought.iter().map(|(path, sha256)| format!("{sha256} {path}\n")).collect();
+        let mut file = OpenOptions::new().create(true).append(true).mode(0o600).open(record)?;
+        file.write_all(lines.as_bytes())
+    }
+
+    fn refused(&self, path: &Path, error: &io::Error) -> String {
+        let full = self.folder.join(path);
+        match fs::symlink_metadata(&full) {
+            Ok(facts) if facts.is_symlink() => format!(
+                "{} is a link, and files are not brought through links; name the folder that it leads to with --to",
+                self.shown(path)
+            ),
+            _ => format!("{}: {}", self.shown(path), words(error)),
+        }
+    }
+
+    fn shown(&self, path: &Path) -> String {
+        self.folder.join(path).display().to_string()
+    }
+}
+
+/// The path that leads to an open folder.
+fn through(held: &File) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", held.as_raw_fd()))
+}
+
+fn open_folder(path: &Path, more: OFlag) -> io::Result<File> {
+    let flags = OFlag::O_DIRECTORY | OFlag::O_CLOEXEC | more;
+    OpenOptions::new().read(true).custom_flags(flags.bits()).open(path)
+}
+
+/// Opens a folder in an open one, and makes it when it is missing. A link is none.
+fn enter(held: &File, name: &Path) -> io::Result<File> {
+    let path = through(held).join(name);
+    match open_folder(&path, OFlag::O_NOFOLLOW) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            match fs::create_dir(&path) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+                Ok(()) | Err(_) => {}
+            }
+            open_folder(&path, OFlag::O_NOFOLLOW)
+        }
+        other => other,
+    }
+}
+
+/// The file that says what was brought to a folder.
+fn record_of(folder: &Path) -> Option<PathBuf> {
+    let folder = folder.canonicalize().ok()?;
+    let name = sha256_hex(folder.as_os_str().as_bytes());
+    Some(home_folder()?.join(RECORDS).join(&name[..32]))
+}
+
+/// The last line of a path counts. Lines that are none are left out.
+fn read(record: &Path) -> HashMap<String, Digest> {
+    let text = fs::read(record).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let line = |line: &str| {
+        let (sha256, path) = line.split_once(' ')?;
+        Some((path.to_owned(), sha256.parse().ok()?))
+    };
+    text.lines().filter_map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn digest(bytes: &[u8]) -> Digest {
+        sha256_hex(bytes).parse().unwrap()
+    }
+
+    /// A folder whose record is beside it and not in the home folder.
+    fn landing(base: &Path, overwrites: bool) -> Landing {
+        let folder = base.join("home");
+        fs::create_dir_all(&folder).unwrap();
+        let record = base.join("records/one");
+        Landing {
+            brought: read(&record),
+            record: Some(record),
+            ..Landing::open(&folder, overwrites).unwrap()
+        }
+    }
+
+    fn write(landing: &Landing, to: &str, bytes: &[u8]) -> Result<(), String> {
+        match landing.place(to, &digest(bytes))? {
+            Place::Same(_) => Ok(()),
+            Place::Free(spot) => {
+                fs::write(spot.path(), bytes).unwrap();
+                landing.note(&[(to.to_owned(), digest(bytes))]).unwrap();
+                Ok(())
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_that_was_brought_is_replaced_and_no_other_one() {
+        let base = tempfile::tempdir().unwrap();
+        write(&landing(base.path(), false), "out/1.txt", b"one").unwrap();
+        write(&landing(base.path(), false), "out/1.txt", b"two").unwrap();
+        let path = base.path().join("home/out/1.txt");
+        assert_eq!(fs::read(&path).unwrap(), b"two");
+        fs::write(&path, "mine").unwrap();
+        let said = write(&landing(base.path(), false), "out/1.txt", b"three").unwrap_err();
+        assert!(
+            said.contains("1.txt was changed since it was brought; replace it with --overwrite"),
+            "{said}"
+        );
+        fs::write(base.path().join("home/notes"), "mine").unwrap();
+        let said = write(&landing(base.path(), false), "notes", b"three").unwrap_err();
+        assert!(said.contains("notes is there already, and was not brought by Pilotfish"), "{said}");
+        // The same is no change.
+        write(&landing(base.path(), false), "notes", b"mine").unwrap();
+        write(&landing(base.path(), true), "notes", b"three").unwrap();
+        write(&landing(base.path(), false), "notes", b"four").unwrap();
+        assert_eq!(fs::read(base.path().join("home/notes")).unwrap(), b"four");
+    }
+
+    #[test]
+    fn nothing_is_written_through_links_or_outside() {
+        let base = tempfile::tempdir().unwrap();
+        let landing = landing(base.path(), true);
+        let other = base.path().join("other");
+        fs::create_dir(&other).unwrap();
+        fs::write(other.join("file"), "mine").unwrap();
+        symlink(&other, base.path().join("home/folder")).unwrap();
+        symlink(other.join("file"), base.path().join("home/link")).unwrap();
+        symlink("nowhere", base.path().join("home/dangling")).unwrap();
+        fs::create_dir(base.path().join("home/taken")).unwrap();
+        for (to, words) in [
+            ("folder/new", "home/folder is a link, and files are not brought through links"),
+            ("folder/deep/new", "home/folder is a link"),
+            ("link", "home/link is a link; remove it"),
+            ("dangling", "home/dangling is a link; remove it"),
+            ("taken", "home/taken is no file"),
+            ("link/x", "home/link is a link"),
+            ("../other/file", "outside of the folder"),
+            ("/etc/passwd", "outside of the folder"),
+            ("", "outside of the folder"),
+        ] {
+            let said = write(&landing, to, b"evil").unwrap_err();
+            assert!(said.contains(words), "{to}: {said}");
+        }
+        assert_eq!(fs::read(other.join("file")).unwrap(), b"mine");
+        assert_eq!(fs::read_dir(&other).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_folder_that_becomes_a_link_meanwhile_is_left_where_it_was() {
+        let base = tempfile::tempdir().unwrap();
+        let landing = landing(base.path(), false);
+        let Ok(Place::Free(spot)) = landing.place("out/x", &digest(b"x")) else { panic!("it is free") };
+        let other = base.path().join("other");
+        fs::create_dir(&other).unwrap();
+        fs::rename(base.path().join("home/out"), base.path().join("home/before")).unwrap();
+        symlink(&other, base.path().join("home/out")).unwrap();
+        fs::write(spot.path(), "x").unwrap();
+        assert_eq!(fs::read_dir(&other).unwrap().count(), 0);
+        assert_eq!(fs::read(base.path().join("home/before/x")).unwrap(), b"x");
+    }
+}
