@@ -10,6 +10,7 @@ mod collect;
 mod commit;
 pub mod config;
 mod driver;
+mod failure_log;
 mod farewell;
 pub mod handle;
 mod identities;

@@ -1,6 +1,6 @@
 //! Performs committed effects: answers, news, orders to platforms.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Instant};
 
 use scheduler::engine::{
     interface::{Answer, Effect, Notice, RequestId},
@@ -8,7 +8,7 @@ use scheduler::engine::{
 };
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
-use crate::{commit::Committed, platforms::Order, start::End};
+use crate::{commit::Committed, failure_log::FailureLog, platforms::Order, start::End};
 
 /// Fewer open replies are not worth a look.
 const N_REPLIES_CHECKED_MIN: usize = 1024;
@@ -22,6 +22,7 @@ pub(crate) struct Performer {
     end: watch::Sender<End>,
     /// When there are so many replies, those that nobody waits for are looked for.
     n_replies_checked: usize,
+    failures: FailureLog,
 }
 
 impl Performer {
@@ -31,8 +32,8 @@ impl Performer {
         notices: broadcast::Sender<Notice>,
         end: watch::Sender<End>,
     ) -> Performer {
-        let n_replies_checked = N_REPLIES_CHECKED_MIN;
-        Performer { replies: HashMap::new(), orders, questions, notices, end, n_replies_checked }
+        let (n_replies_checked, failures) = (N_REPLIES_CHECKED_MIN, FailureLog::default());
+        Performer { replies: HashMap::new(), orders, questions, notices, end, n_replies_checked, failures }
     }
 
     pub(crate) fn perform(
@@ -42,6 +43,9 @@ impl Performer {
     ) {
         self.replies.extend(replies);
         self.forget_hung_up();
+        for (job, n) in self.failures.left_out(Instant::now()) {
+            tracing::info!(%job, n, "more task attempts failed in the last minute");
+        }
         for effect in committed.into_effects() {
             match effect {
                 Effect::Answer { request, answer } => self.answer(request, answer),
@@ -88,11 +92,13 @@ impl Performer {
         let _ = self.orders.send(order);
     }
 
-    fn notify(&self, notice: Notice) {
+    fn notify(&mut self, notice: Notice) {
         match &notice {
             Notice::JobChanged(_) | Notice::JobEnded(_) => {}
             Notice::TaskFailed { task, kind, is_final, pilot } => {
-                tracing::info!(%task, %kind, is_final, %pilot, "task attempt failed");
+                if self.failures.has_line(task.job, Instant::now()) {
+                    tracing::info!(%task, %kind, is_final, %pilot, "task attempt failed");
+                }
             }
             Notice::ReportsForgotten { pilot, n } => tracing::warn!(
                 %pilot, n,

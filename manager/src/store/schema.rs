@@ -155,11 +155,11 @@ pub(super) fn prepare(connection: &mut Connection, migrations: &[Migration]) -> 
         "PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON;
          PRAGMA journal_size_limit = 67108864; PRAGMA trusted_schema = OFF; PRAGMA temp_store = MEMORY;",
     )?;
-    check_version(connection)?;
-    check_sums(connection)?;
     for damage in check_whole(connection)? {
         tracing::error!(damage, "something in the store is damaged and cannot be read");
     }
+    check_version(connection)?;
+    check_sums(connection)?;
     migrate(connection, migrations)?;
     count_epoch(connection, 0)
 }
@@ -178,9 +178,9 @@ pub(super) fn identify(connection: &Connection, migrations: &[Migration]) -> Res
     if migrations.last().is_some_and(|last| found < last.version) {
         return Err(Fault::TooOld { found });
     }
+    check_whole(connection)?;
     check_version(connection)?;
     check_sums(connection)?;
-    check_whole(connection)?;
     Ok(Identity { id: take(connection, "id")?, epoch: take(connection, "epoch")? })
 }
 
