@@ -7,23 +7,11 @@ use std::{
     path::Path,
 };
 
-use serde_json::Value;
 use tests::{Running, Sandbox, sshd::Sshd, text, until};
 
 /// An account that all hosts have.
 const OTHER: &str = "nobody";
 const LOCAL: &str = "platforms: [{name: here, adapter: local, cores: 1}]\n";
-
-fn serve(sandbox: &Sandbox, more: &[&str]) -> Running {
-    let mut manager = sandbox.spawn("serve", sandbox.command(&[&["serve", "--dir", "m"], more].concat()));
-    until("the manager answers", || {
-        assert!(!manager.has_ended(), "{}", sandbox.read("serve.err"));
-        let output = sandbox.run(&["status", "--json", "--dir", "m"]);
-        let status: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-        status["pid"] == manager.pid()
-    });
-    manager
-}
 
 fn ends(sandbox: &Sandbox, manager: Running) {
     sandbox.ok(&["stop", "--now", "--dir", "m"]);
@@ -39,7 +27,7 @@ fn refused(sandbox: &Sandbox, arguments: &[&str]) -> (Option<i32>, String) {
 #[test]
 fn a_local_platform_and_a_second_user_are_refused_in_either_order() {
     let sandbox = Sandbox::new();
-    let manager = serve(&sandbox, &["--cores", "1"]);
+    let manager = sandbox.serve_in_m(&["--cores", "1"]);
     let (code, said) = refused(&sandbox, &["user", "add", "ann", "--dir", "m"]);
     assert!(
         code == Some(2) && said.contains("platform local: its tasks run as the manager's own account"),
@@ -51,7 +39,7 @@ fn a_local_platform_and_a_second_user_are_refused_in_either_order() {
     sandbox.ok(&["user", "add", "olga", "--operator", "--dir", "m"]);
     ends(&sandbox, manager);
 
-    let manager = serve(&sandbox, &["--no-local"]);
+    let manager = sandbox.serve_in_m(&["--no-local"]);
     sandbox.ok(&["user", "add", "ann", "--dir", "m"]);
     ends(&sandbox, manager);
     let (code, said) = refused(&sandbox, &["serve", "--dir", "m", "--cores", "1"]);
@@ -59,7 +47,7 @@ fn a_local_platform_and_a_second_user_are_refused_in_either_order() {
     assert!(!sandbox.path().join("m/access.json").exists(), "nothing is left of it");
 
     sandbox.write("manager.yaml", "platforms: []\n");
-    let manager = serve(&sandbox, &["--no-local", "--config", "manager.yaml"]);
+    let manager = sandbox.serve_in_m(&["--no-local", "--config", "manager.yaml"]);
     sandbox.write("manager.yaml", LOCAL);
     let (code, said) = refused(&sandbox, &["platform", "reload", "--dir", "m"]);
     assert!(code == Some(2) && said.contains("others than operators have access (ann)"), "{said}");
@@ -73,13 +61,13 @@ fn a_local_platform_and_a_second_user_are_refused_in_either_order() {
     ends(&sandbox, manager);
 
     // Who knows what that means may have it, and is told.
-    let manager = serve(&sandbox, &["--cores", "1", "--allow-shared-account"]);
+    let manager = sandbox.serve_in_m(&["--cores", "1", "--allow-shared-account"]);
     let output = sandbox.run(&["user", "add", "bob", "--dir", "m"]);
     assert!(output.status.success(), "{output:?}");
     assert!(text(&output.stderr).contains("warning: platform local: its tasks run as"), "{output:?}");
     ends(&sandbox, manager);
     sandbox.write("manager.yaml", &LOCAL.replace("cores: 1", "cores: 1, allow_shared_account: true"));
-    let manager = serve(&sandbox, &["--config", "manager.yaml"]);
+    let manager = sandbox.serve_in_m(&["--config", "manager.yaml"]);
     let log = sandbox.read("serve.err");
     assert!(log.contains("its tasks run as the manager's own account"), "{log}");
     ends(&sandbox, manager);
@@ -135,7 +123,7 @@ fn tasks_of_another_account_cannot_read_what_the_manager_keeps() {
     let folder = sandbox.path().join("home/theirs");
     let more = format!("run_as: {OTHER}, folder: {}", folder.display());
     sandbox.write("manager.yaml", &LOCAL.replace("cores: 1", &format!("cores: 1, {more}")));
-    let manager = serve(&sandbox, &["--config", "manager.yaml"]);
+    let manager = sandbox.serve_in_m(&["--config", "manager.yaml"]);
     sandbox.ok(&["user", "add", "ann", "--dir", "m"]);
     let look = "id -un; echo $HOME; for f in m/secret m/access.json m/store.sqlite ann/access.json /proc/$PPID/environ; \
                 do head -c 1 $f > /dev/null 2>&1 && echo read $f; done; ls m 2>/dev/null; echo looked";
@@ -150,7 +138,7 @@ fn tasks_of_another_account_cannot_read_what_the_manager_keeps() {
     // A pilot that a killed manager has left comes back to the next one.
     manager.signal(nix::sys::signal::Signal::SIGKILL);
     manager.wait();
-    let manager = serve(&sandbox, &["--config", "manager.yaml"]);
+    let manager = sandbox.serve_in_m(&["--config", "manager.yaml"]);
     sandbox.ok(&["submit", "--wait", "--dir", "m", "--", "id", "-un"]);
     assert_eq!(sandbox.ok(&["logs", "2", "--raw", "--stdout", "--dir", "m"]), format!("{OTHER}\n"));
     ends(&sandbox, manager);
@@ -171,7 +159,7 @@ fn a_host_that_leads_to_the_managers_own_account_is_found_out() {
         sandbox.write("manager.yaml", &format!("platforms: [{{{entry}}}]\n"));
     };
     platform("");
-    let manager = serve(&sandbox, &["--config", "manager.yaml"]);
+    let manager = sandbox.serve_in_m(&["--config", "manager.yaml"]);
     until("its pilot is there", || {
         sandbox.json(&["pilots", "--dir", "m"]).as_array().is_some_and(|all| all.len() == 1)
     });
@@ -181,15 +169,15 @@ fn a_host_that_leads_to_the_managers_own_account_is_found_out() {
         "{said}"
     );
     ends(&sandbox, manager);
-    let manager = serve(&sandbox, &["--no-local"]);
+    let manager = sandbox.serve_in_m(&["--no-local"]);
     sandbox.ok(&["user", "add", "ann", "--dir", "m"]);
     ends(&sandbox, manager);
-    let manager = serve(&sandbox, &["--config", "manager.yaml"]);
+    let manager = sandbox.serve_in_m(&["--config", "manager.yaml"]);
     until("it is told", || sandbox.read("serve.err").contains("others than operators have access (ann)"));
     assert_eq!(sandbox.json(&["pilots", "--dir", "m"]).as_array().map(Vec::len), Some(0));
     ends(&sandbox, manager);
     platform(", allow_shared_account: true");
-    let manager = serve(&sandbox, &["--config", "manager.yaml"]);
+    let manager = sandbox.serve_in_m(&["--config", "manager.yaml"]);
     until("its pilot is there", || {
         sandbox.json(&["pilots", "--dir", "m"]).as_array().is_some_and(|all| all.len() == 1)
     });

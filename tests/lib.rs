@@ -184,6 +184,19 @@ impl Sandbox {
         manager
     }
 
+    /// Starts a manager in the folder `m` and waits until it answers. Its output goes to `serve`.
+    pub fn serve_in_m(&self, arguments: &[&str]) -> Running {
+        let command = self.command(&[&["serve", "--dir", "m"], arguments].concat());
+        let mut manager = self.spawn("serve", command);
+        until("the manager answers", || {
+            assert!(!manager.has_ended(), "{}", self.read("serve.err"));
+            let output = self.run(&["status", "--json", "--dir", "m"]);
+            let status: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+            status["pid"] == manager.pid()
+        });
+        manager
+    }
+
     /// Waits until the default manager answers; without one its store would.
     pub fn until_served(&self) {
         until("the manager answers", || self.is_served());

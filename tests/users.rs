@@ -3,19 +3,7 @@
 use std::fs;
 
 use serde_json::Value;
-use tests::{Running, Sandbox, text, until};
-
-/// A manager without platforms.
-fn serve(sandbox: &Sandbox) -> Running {
-    let mut manager = sandbox.spawn("serve", sandbox.command(&["serve", "--no-local", "--dir", "m"]));
-    until("the manager answers", || {
-        assert!(!manager.has_ended(), "{}", sandbox.read("serve.err"));
-        let output = sandbox.run(&["status", "--json", "--dir", "m"]);
-        let status: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-        status["pid"] == manager.pid()
-    });
-    manager
-}
+use tests::{Running, Sandbox, text};
 
 fn ends(sandbox: &Sandbox, manager: Running) {
     sandbox.ok(&["stop", "--dir", "m"]);
@@ -52,7 +40,7 @@ fn states(sandbox: &Sandbox) -> Vec<(String, String)> {
 #[test]
 fn a_user_is_added_listed_and_revoked() {
     let sandbox = Sandbox::new();
-    let manager = serve(&sandbox);
+    let manager = sandbox.serve_in_m(&["--no-local"]);
     let said = sandbox.ok(&["user", "add", "ann", "--expires", "90d", "--dir", "m"]);
     let line = said.strip_prefix("ann has access until 20").expect("until when");
     assert!(line.ends_with(" by ./ann/access.json: pilotfish jobs --dir ann\n"), "{said}");
@@ -105,7 +93,7 @@ fn a_user_is_added_listed_and_revoked() {
 #[test]
 fn what_cannot_be_added_or_revoked_is_refused() {
     let sandbox = Sandbox::new();
-    let manager = serve(&sandbox);
+    let manager = sandbox.serve_in_m(&["--no-local"]);
     sandbox.ok(&["user", "add", "bob", "--dir", "m"]);
     for (arguments, code, said) in [
         (&["user", "add", "a/b", "--dir", "m"][..], 2, "found `a/b` as a user's name"),
@@ -130,7 +118,7 @@ fn what_cannot_be_added_or_revoked_is_refused() {
 #[test]
 fn the_owners_token_outlives_a_restart_and_is_replaced_when_it_is_revoked() {
     let sandbox = Sandbox::new();
-    let manager = serve(&sandbox);
+    let manager = sandbox.serve_in_m(&["--no-local"]);
     let token = || {
         let access: Value = serde_json::from_str(&sandbox.read("m/access.json")).expect("an access file");
         access["token"].as_str().expect("a token").to_owned()
@@ -142,7 +130,7 @@ fn the_owners_token_outlives_a_restart_and_is_replaced_when_it_is_revoked() {
     copy();
     let before = token();
     ends(&sandbox, manager);
-    let manager = serve(&sandbox);
+    let manager = sandbox.serve_in_m(&["--no-local"]);
     assert_eq!(token(), before);
     follow(&sandbox, "copy");
     assert_eq!(as_user(&sandbox, "copy").0, Some(0));
@@ -155,18 +143,18 @@ fn the_owners_token_outlives_a_restart_and_is_replaced_when_it_is_revoked() {
     let replaced = token();
     ends(&sandbox, manager);
     assert!(!sandbox.path().join("m/access.json").exists());
-    let manager = serve(&sandbox);
+    let manager = sandbox.serve_in_m(&["--no-local"]);
     assert_eq!(token(), replaced);
     ends(&sandbox, manager);
 
     // Without the file `secret` all are void.
     copy();
-    let manager = serve(&sandbox);
+    let manager = sandbox.serve_in_m(&["--no-local"]);
     copy();
     sandbox.ok(&["user", "add", "bob", "--dir", "m"]);
     ends(&sandbox, manager);
     fs::remove_file(sandbox.path().join("m/secret")).expect("it was there");
-    let manager = serve(&sandbox);
+    let manager = sandbox.serve_in_m(&["--no-local"]);
     follow(&sandbox, "copy");
     follow(&sandbox, "bob");
     assert_eq!(as_user(&sandbox, "copy").0, Some(3));
@@ -179,19 +167,19 @@ fn the_owners_token_outlives_a_restart_and_is_replaced_when_it_is_revoked() {
 #[test]
 fn a_token_that_was_revoked_after_a_backup_stays_void_when_that_is_put_back() {
     let sandbox = Sandbox::new();
-    let manager = serve(&sandbox);
+    let manager = sandbox.serve_in_m(&["--no-local"]);
     for user in ["ann", "bob"] {
         sandbox.ok(&["user", "add", user, "--dir", "m"]);
     }
     ends(&sandbox, manager);
     let (store, backup) = (sandbox.path().join("m/store.sqlite"), sandbox.path().join("backup"));
     fs::copy(&store, &backup).expect("a backup");
-    let manager = serve(&sandbox);
+    let manager = sandbox.serve_in_m(&["--no-local"]);
     sandbox.ok(&["user", "revoke", "ann", "--dir", "m"]);
     sandbox.ok(&["user", "add", "eve", "--dir", "m"]);
     ends(&sandbox, manager);
     fs::copy(&backup, &store).expect("it is put back");
-    let manager = serve(&sandbox);
+    let manager = sandbox.serve_in_m(&["--no-local"]);
     ["ann", "bob", "eve"].iter().for_each(|user| follow(&sandbox, user));
     let (code, told) = as_user(&sandbox, "ann");
     assert!(code == Some(3) && told.contains("was revoked"), "{told}");

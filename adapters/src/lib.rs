@@ -64,8 +64,8 @@ pub trait Adapter: Send + Sync {
         None
     }
 
-    /// What prints how many seconds ago the job with that id was submitted, by its batch system's clock; `None` where
-    /// ids are never used again, or nothing says it.
+    /// The command that prints the age of the job with this id, in seconds since its submission by the batch system's
+    /// clock. `None`: the batch system uses no id twice, or has no such command.
     fn age(&self, _id: &str) -> Option<Command> {
         None
     }

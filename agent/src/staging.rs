@@ -64,7 +64,7 @@ const N_TRANSFERS: usize = 4;
 const N_AT_DISK: usize = 4;
 /// How often a transfer is tried here before the task is to be tried elsewhere.
 const N_TRIES: u32 = 4;
-/// What tasks take of others, in messages.
+/// The words by which messages name files that a task takes from other tasks.
 const TAKEN: &str = "input from other tasks";
 /// How long an agent that ends waits for who is in the middle of a file: a piece of it may take long on a slow disk.
 const SHUTDOWN: Duration = Duration::from_secs(10);
@@ -102,8 +102,8 @@ pub struct Outputs {
     pub is_taken: bool,
     /// What was brought into its folder and belongs to others: no pattern means it.
     pub brought: HashSet<PathBuf>,
-    /// What was brought into its folder for it to change, and is not known to be executable: its own permissions say
-    /// nothing of that.
+    /// Writable copies of inputs that are not known to be executable. Pilots give such copies the owner's execute
+    /// permission in any case, so that permission tells nothing.
     pub copied: HashSet<PathBuf>,
 }
 
@@ -358,7 +358,7 @@ struct Mover {
     /// One fetch at a time of each object, in this agent.
     fetches: Mutex<HashMap<Digest, Arc<AsyncMutex<()>>>>,
     waits: Waits,
-    /// What was brought and is known to be executable.
+    /// Files that came from elsewhere and that their sender called executable.
     executables: Arc<Mutex<HashSet<Digest>>>,
     /// Held by who fetches packs.
     packing: AsyncMutex<()>,

@@ -12,7 +12,7 @@ use std::{
         fd::AsRawFd,
         unix::{ffi::OsStrExt, fs::OpenOptionsExt},
     },
-    path::{Component, Path, PathBuf},
+    path::{Path, PathBuf},
 };
 
 use agent::staging::cache::hash_of;
@@ -25,7 +25,7 @@ use crate::{access::home_folder, failure::words, hash::sha256_hex};
 /// The folder of the records. No manager can have this name.
 const RECORDS: &str = ".brought";
 
-/// What may be done at a place.
+/// The answer to whether a file may be written somewhere.
 #[derive(Debug)]
 pub enum Place {
     /// The file is there already, and is the same.
@@ -92,10 +92,9 @@ impl Landing {
         let mut held = self.held.try_clone().map_err(|error| words(&error))?;
         let mut walked = PathBuf::new();
         let (parents, name) = (path.parent().unwrap_or(Path::new("")), path.file_name().unwrap_or_default());
-        for component in parents.components() {
-            let Component::Normal(component) = component else { continue };
-            walked.push(component);
-            held = enter(&held, Path::new(component)).map_err(|error| self.refused(&walked, &error))?;
+        for parent in parents {
+            walked.push(parent);
+            held = enter(&held, Path::new(parent)).map_err(|error| self.refused(&walked, &error))?;
         }
         let spot = Spot { held, name: PathBuf::from(name) };
         let facts = match fs::symlink_metadata(spot.path()) {

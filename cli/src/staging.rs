@@ -538,3 +538,38 @@ pub fn pieces(file: File) -> reqwest::Body {
         Ok::<_, io::Error>((!piece.is_empty()).then_some((piece, file)))
     }))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use protocol::{
+        job::{CommandLine, JobSpec, Output, WorkDirPolicy},
+        objects::FileRow,
+    };
+    use scheduler::{digest::Digest, ids::JobId};
+
+    use super::is_declared;
+
+    #[test]
+    fn file_that_the_job_does_not_declare_is_not_brought() {
+        let command = CommandLine::Args(vec!["true".to_owned()]);
+        let output = Output { from: "out".into(), to: "res/{index}".into(), ..Output::default() };
+        let spec = JobSpec {
+            outputs: vec![output],
+            workdir: WorkDirPolicy::Scratch,
+            ..JobSpec::new(command, PathBuf::from("/home/ada"))
+        };
+        let compiled = spec.compile().unwrap();
+        let is_brought = |to: &str| {
+            let sha256 = Digest([0; 32]);
+            let to = to.to_owned();
+            let file = FileRow { task: 0, to, sha256, bytes: 1, executable: false, left_out: None };
+            is_declared(&compiled, JobId(1), &file)
+        };
+        assert!(is_brought("res/0"));
+        for to in [".bashrc", "res/1", "res/0/../../x", "res"] {
+            assert!(!is_brought(to), "{to}");
+        }
+    }
+}

@@ -14,8 +14,6 @@ use tokio::time::timeout;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Whoever sends nothing for so long sends no more.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
-/// Redirections that are followed at most, one after the other.
-const N_REDIRECTIONS_MAX: usize = 10;
 /// Who we are there.
 const USER_AGENT: &str = concat!("pilotfish/", env!("CARGO_PKG_VERSION"));
 
@@ -201,15 +199,9 @@ fn cause(error: &reqwest::Error) -> String {
 /// Follows redirections to servers of HTTP.
 fn redirections() -> Policy {
     Policy::custom(|attempt| {
-        let scheme = attempt.url().scheme().to_owned();
-        if !matches!(scheme.as_str(), "http" | "https") {
-            let what =
-                format!("the server sends on to an address of {scheme}:, which is neither http: nor https:");
-            return attempt.error(what);
-        }
-        match attempt.previous().len() > N_REDIRECTIONS_MAX {
-            true => attempt.error(format!("the server sends on more than {N_REDIRECTIONS_MAX} times")),
-            false => attempt.follow(),
+        match protocol::address::redirection(attempt.url().scheme(), attempt.previous().len()) {
+            Ok(()) => attempt.follow(),
+            Err(what) => attempt.error(what),
         }
     })
 }

@@ -120,6 +120,23 @@ fn is_secret(name: &str) -> bool {
     SECRET_NAMES.iter().any(|part| name.contains(part))
 }
 
+/// Whether a redirection may be followed: to which scheme, and how many were followed before. The limit is ten.
+///
+/// # Errors
+/// Why not, in words.
+pub fn redirection(scheme: &str, n_followed: usize) -> Result<(), String> {
+    const N_REDIRECTIONS_MAX: usize = 10;
+    if !matches!(scheme, "http" | "https") {
+        return Err(format!(
+            "the server sends on to an address of {scheme}:, which is neither http: nor https:"
+        ));
+    }
+    match n_followed > N_REDIRECTIONS_MAX {
+        true => Err(format!("the server sends on more than {N_REDIRECTIONS_MAX} times")),
+        false => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::{has_user, mistake, shown, shown_alone};

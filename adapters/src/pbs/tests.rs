@@ -539,7 +539,7 @@ fn why_a_renamed_job_waits_is_asked_for_by_its_id() {
 }
 
 #[test]
-fn of_jobs_that_are_known_torque_says_how_they_ended() {
+fn torque_job_asked_for_by_id_tells_how_it_ended() {
     let row = |id: u32| format!("{id}.pbshead alice batch pf1-{id} -- 1 2 -- 00:10 C --\n");
     let table = format!("{HEAD}{}", [12, 13, 14, 15].map(row).concat());
     let job = |id: u32, status: &str| {

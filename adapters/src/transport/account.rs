@@ -118,7 +118,7 @@ fn is_of_host(name: &str) -> bool {
 impl Transport for Account {
     async fn run(&self, command: &Command) -> Result<Output, TransportError> {
         let of_host = std::env::vars().filter(|(name, _)| is_of_host(name));
-        // What starts the command has no more of the manager's variables than that.
+        // `runuser` or `sudo`, which starts the command, gets only these of the manager's variables, too.
         let has = |name: &OsStr| name.to_str().is_some_and(is_of_host);
         local::run_in("/", &self.command(command, of_host), has, None).await
     }

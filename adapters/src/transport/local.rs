@@ -98,7 +98,7 @@ impl Transport for LocalShell {
 /// Has a value of its own in each command, and in all processes that descend from it.
 const MARK: &str = "PILOTFISH_COMMAND";
 
-/// What no other command of this host has for [`MARK`].
+/// A value of [`MARK`] that no other command of this host has.
 fn mark() -> String {
     static N_COMMANDS: AtomicU64 = AtomicU64::new(0);
     let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

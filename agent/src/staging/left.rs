@@ -23,17 +23,17 @@ pub(super) struct LeftFile {
     pub mode: u32,
 }
 
-/// What an output means.
+/// The files that a task has left for one of its outputs.
 #[derive(Debug, Default)]
 pub(super) struct Left {
     pub files: Vec<LeftFile>,
-    /// What cannot be delivered, where it would go, and why it is not.
+    /// Entries that cannot be delivered: where each would go, and why it does not.
     pub left_out: Vec<(OutputTarget, String)>,
 }
 
 /// Files and folders of a task's folder that are looked at for one output.
 const N_LOOKED_AT: usize = 1_000_000;
-/// What is left out of an output is told of so many at most.
+/// Entries left out of one output that are reported at most.
 const N_LEFT_OUT_TOLD: usize = 20;
 
 /// The files that an output means; none of an optional one that is not there.
@@ -107,7 +107,7 @@ pub(super) fn files(
     }
 }
 
-/// What an output means of that which cannot be delivered.
+/// The entries that an output names and that cannot be delivered.
 fn left_out(
     output: &TaskOutputFile,
     astray: Vec<Astray>,

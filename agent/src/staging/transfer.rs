@@ -46,8 +46,6 @@ use crate::{
 
 /// Whoever sends or takes less than this on average, in bytes a second, stands still.
 const FLOOR_BYTES_PER_S: f64 = 256.0;
-/// Redirections that are followed at most, one after the other.
-const N_REDIRECTIONS_MAX: usize = 10;
 /// How long connecting may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Whoever sends nothing for so long sends no more.
@@ -744,15 +742,9 @@ pub(super) fn floor_bytes(patience: Duration) -> u64 {
 /// Follows redirections to servers of HTTP.
 fn redirections() -> Policy {
     Policy::custom(|attempt| {
-        let scheme = attempt.url().scheme().to_owned();
-        if !matches!(scheme.as_str(), "http" | "https") {
-            let what =
-                format!("the server sends on to an address of {scheme}:, which is neither http: nor https:");
-            return attempt.error(what);
-        }
-        match attempt.previous().len() > N_REDIRECTIONS_MAX {
-            true => attempt.error(format!("the server sends on more than {N_REDIRECTIONS_MAX} times")),
-            false => attempt.follow(),
+        match protocol::address::redirection(attempt.url().scheme(), attempt.previous().len()) {
+            Ok(()) => attempt.follow(),
+            Err(what) => attempt.error(what),
         }
     })
 }

@@ -16,6 +16,8 @@ const OF_JOB: &str = "SELECT seq, job, task_index, path, sha256, bytes, sum, id 
 const OF_TASK: &str = "SELECT seq, job, task_index, path, sha256, bytes, sum, id FROM files \
     WHERE job = ?1 AND task_index = ?4 AND id > ?2 ORDER BY id LIMIT ?3";
 
+const ALL: &str = "SELECT seq, job, task_index, path, sha256, bytes, sum FROM files";
+
 const AT_PATH: &str = "SELECT seq, job, task_index, path, sha256, bytes, sum FROM files \
     WHERE job = ?1 AND path = ?2 ORDER BY id DESC LIMIT 1";
 
@@ -66,12 +68,13 @@ pub(super) fn of_none(
     snapshot: &Transaction<'_>,
     mut asked: BTreeSet<Digest>,
 ) -> Result<BTreeSet<Digest>, Fault> {
-    let mut statement = snapshot.prepare_cached("SELECT sha256 FROM files")?;
+    let mut statement = snapshot.prepare_cached(ALL)?;
     let mut rows = statement.query([])?;
     while !asked.is_empty()
         && let Some(row) = rows.next()?
     {
-        asked.remove(&digest(row, 0)?);
+        // A damaged digest would have a file removed that a task has left.
+        asked.remove(&file(row)?.sha256);
     }
     Ok(asked)
 }

@@ -365,6 +365,10 @@ fn it_is_told_which_digests_no_file_has_that_was_left() {
     };
     assert_eq!(left_by_none(&[5, 7, 8, 9, 11]), [5, 11]);
     assert!(left_by_none(&[8]).is_empty() && left_by_none(&[]).is_empty());
+    // Another digest that looks as good must not have the file removed.
+    store.connection.execute("UPDATE files SET sha256 = replace(sha256, '07', '06')", []).unwrap();
+    let refused = store.reader().left_by_none([Digest([7; 32])].into()).unwrap_err().to_string();
+    assert!(refused.contains("the checksum of a file that a task has left is wrong"), "{refused}");
 }
 
 #[test]
