@@ -149,7 +149,12 @@ fn serve(mut socket: TcpStream, manager: &Manager) {
         let body: Vec<u8> = bytes.drain(..end + length).skip(end).collect();
         let answer = match head.split(' ').nth(1) {
             Some("/pilot/v1/register") => Format::Postcard.encode(&RegisterAnswer {
-                registered: Registered { pilot: PilotId(1), acknowledged: 0, platform: String::new() },
+                registered: Registered {
+                    pilot: PilotId(1),
+                    acknowledged: 0,
+                    platform: String::new(),
+                    session: 0,
+                },
                 session: "session".into(),
                 poll_wait: Span::from_secs(60),
                 platform: String::new(),

@@ -34,6 +34,8 @@ pub(crate) struct Arrival {
     pub(crate) walltime_end: Option<Instant>,
     tag: String,
     nonce: u64,
+    /// The number of the process before, if its spool is here.
+    predecessor: Option<u64>,
     started: Instant,
 }
 
@@ -42,7 +44,7 @@ impl Arrival {
         join: &JoinDocument,
         node: Node,
         walltime_end: Option<Instant>,
-        nonce: u64,
+        (nonce, predecessor): (u64, Option<u64>),
         started: Instant,
     ) -> Arrival {
         let n_gpus = u32::try_from(node.gpus.count()).unwrap_or(0);
@@ -61,7 +63,7 @@ impl Arrival {
             );
             capacity.gpus = n_gpus;
         }
-        Arrival { node, capacity, walltime_end, tag: join.tag.clone(), nonce, started }
+        Arrival { node, capacity, walltime_end, tag: join.tag.clone(), nonce, predecessor, started }
     }
 
     /// The GPUs that tasks are given.
@@ -91,7 +93,13 @@ impl Arrival {
         let uptime = span(self.started.elapsed());
         RegisterRequest {
             version: VERSION,
-            registration: Registration { tag: self.tag.clone(), nonce: self.nonce, node, uptime },
+            registration: Registration {
+                tag: self.tag.clone(),
+                nonce: self.nonce,
+                node,
+                uptime,
+                predecessor: self.predecessor,
+            },
         }
     }
 
@@ -111,7 +119,7 @@ impl Arrival {
             let answer = self.insist(client, token).await?;
             spool.acknowledge(answer.registered.acknowledged);
             deliver_leftovers(client, &answer, spool).await;
-            self.nonce = random();
+            self.predecessor = Some(std::mem::replace(&mut self.nonce, random()));
             spool.renew(self.nonce);
         }
         self.insist(client, token).await
@@ -140,9 +148,13 @@ impl Arrival {
 /// none is taken.
 async fn deliver_leftovers(client: &Client, answer: &RegisterAnswer, spool: &Spool) {
     let mut acknowledged = answer.registered.acknowledged;
+    let reports = || spool.numbers().map_while(|number| spool.read(number));
+    // The manager takes results only of tasks that the pilot says it holds.
+    let tasks: Vec<Held> =
+        reports().flat_map(|report| report.jobs.iter().map(held).collect::<Vec<_>>()).collect();
     for number in spool.numbers().collect::<Vec<u64>>() {
         let Some(report) = spool.read(number) else { return };
-        match deliver(client, answer, report).await {
+        match deliver(client, answer, report, &tasks).await {
             Ok(up_to) => acknowledged = acknowledged.max(up_to),
             Err(error) => tracing::warn!(%error, number, "a report that was left over is not delivered"),
         }
@@ -158,10 +170,15 @@ async fn deliver_leftovers(client: &Client, answer: &RegisterAnswer, spool: &Spo
 }
 
 /// Sends one report: reduced if it is refused, again for as long as there is no answer.
-async fn deliver(client: &Client, answer: &RegisterAnswer, mut report: Report) -> Result<u64, ClientError> {
+async fn deliver(
+    client: &Client,
+    answer: &RegisterAnswer,
+    mut report: Report,
+    tasks: &[Held],
+) -> Result<u64, ClientError> {
     let mut n_failed = 0;
     loop {
-        let error = match send(client, answer, report.clone()).await {
+        let error = match send(client, answer, report.clone(), tasks).await {
             Ok(acknowledged) => return Ok(acknowledged),
             Err(error) => error,
         };
@@ -185,15 +202,19 @@ pub(crate) fn loss(report: &Report) -> &'static str {
     }
 }
 
-/// Sends one report once; a manager that asks what we hold is told: only what the report is about.
-async fn send(client: &Client, answer: &RegisterAnswer, report: Report) -> Result<u64, ClientError> {
+/// Sends one report once; a manager that asks what we hold is told these tasks.
+async fn send(
+    client: &Client,
+    answer: &RegisterAnswer,
+    report: Report,
+    tasks: &[Held],
+) -> Result<u64, ClientError> {
     let pilot = answer.registered.pilot;
-    let tasks = report.jobs.iter().map(held).collect();
     let mut pull = Pull { report: Some(report), ..Pull::default() };
     let mut answered = client.pull(&answer.session, &PullRequest { pilot, pull: pull.clone() }).await?;
     if let Some(asked) = answered.resync {
         pull.epoch = answered.epoch;
-        pull.holds = Some(Holdings { asked, tasks, templates: Vec::new() });
+        pull.holds = Some(Holdings { asked, tasks: tasks.to_vec(), templates: Vec::new() });
         answered = client.pull(&answer.session, &PullRequest { pilot, pull }).await?;
     }
     Ok(answered.acknowledged)
@@ -288,7 +309,7 @@ mod tests {
 
     #[test]
     fn pilot_offers_the_node_or_what_it_is_told_to() {
-        let arrival = |join: JoinDocument| Arrival::new(&join, node(), None, 1, Instant::now());
+        let arrival = |join: JoinDocument| Arrival::new(&join, node(), None, (1, None), Instant::now());
         let all = arrival(JoinDocument::default());
         let expected = Resources { cores: 2, memory_bytes: 100, gpus: 1, ..Resources::default() };
         assert_eq!((all.capacity.clone(), all.cpus_to_bind()), (expected, vec![2, 3]));
@@ -337,7 +358,13 @@ mod tests {
         let manager = FakeManager::new().await;
         let client = Client::new(&manager.url, None).unwrap();
         let mut spool: Spool = open_spool(folder.path(), "node").unwrap();
-        let mut arrival = Arrival::new(&JoinDocument::default(), node(), None, spool.nonce(), Instant::now());
+        let mut arrival = Arrival::new(
+            &JoinDocument::default(),
+            node(),
+            None,
+            (spool.nonce(), spool.predecessor()),
+            Instant::now(),
+        );
         let arriving = tokio::spawn(async move {
             let answer = arrival.register(&client, "token", &mut spool).await;
             (answer.map(|answer| answer.registered.acknowledged), spool.numbers().collect())
@@ -348,14 +375,19 @@ mod tests {
     #[tokio::test(flavor = "current_thread")]
     async fn reports_that_were_left_over_are_delivered_once() {
         let mut heir = heir(2).await;
-        heir.manager.register().await;
+        let first = heir.manager.register().await.registration;
         let request = heir.manager.next().await;
         assert_eq!(request.pull().pull.report.unwrap().seq, 1);
         request.answer(&PullAnswer { resync: Some(9), ..nothing_new(0) });
         let request = heir.manager.next().await;
         let pull = request.pull().pull;
         let holds = pull.holds.unwrap();
-        assert_eq!((holds.asked, holds.tasks[0].unreported.len(), pull.report.unwrap().seq), (9, 1, 1));
+        let told: Vec<u64> = holds.tasks.iter().flat_map(|held| held.unreported.indices()).collect();
+        assert_eq!(
+            (holds.asked, told, pull.report.unwrap().seq),
+            (9, vec![1, 2], 1),
+            "of all that is left over"
+        );
         request.answer(&nothing_new(1));
         let request = heir.manager.next().await;
         assert_eq!(request.pull().pull.report.unwrap().seq, 2);
@@ -363,7 +395,8 @@ mod tests {
         let request = heir.manager.next().await;
         assert_eq!(request.pull().pull.report.unwrap().seq, 2);
         request.answer(&nothing_new(2));
-        heir.manager.register().await;
+        let second = heir.manager.register().await.registration;
+        assert_eq!(second.predecessor, Some(first.nonce), "it proves whose place it takes");
         let (acknowledged, kept) = heir.arriving.await.unwrap();
         assert_eq!((acknowledged.unwrap(), kept), (0, vec![]), "a new pilot begins");
     }

@@ -179,7 +179,7 @@ pub async fn drive(join: JoinDocument, node: Node, started: Instant) -> Result<L
     let folder = PathBuf::from(&join.folder);
     let place = node.place();
     let mut spool = arrival::open_spool(&folder, &place)?;
-    let mut arrival = Arrival::new(&join, node, walltime_end, spool.nonce(), started);
+    let mut arrival = Arrival::new(&join, node, walltime_end, (spool.nonce(), spool.predecessor()), started);
     // These threads before all others: what they block must be blocked in all that follow, or every
     // task's end interrupts those.
     let n_threads = (arrival.capacity.cores as usize).div_ceil(CORES_PER_THREAD).min(8);

@@ -51,6 +51,8 @@ pub struct Spool {
     end: u64,
     kept: BTreeMap<u64, Place>,
     nonce: u64,
+    /// The number in the file that was found.
+    predecessor: Option<u64>,
     is_full: bool,
     /// Whether the file has no header: the disk was full when it was begun.
     lacks_header: bool,
@@ -82,6 +84,7 @@ impl Spool {
             end: HEADER_BYTES,
             kept: BTreeMap::new(),
             nonce,
+            predecessor: None,
             is_full: false,
             lacks_header: false,
         };
@@ -112,6 +115,11 @@ impl Spool {
     /// The pilot's nonce: an earlier one's if its reports are still here.
     pub fn nonce(&self) -> u64 {
         self.nonce
+    }
+
+    /// The number of the pilot whose spool was found here: it was killed, or it would have removed it.
+    pub fn predecessor(&self) -> Option<u64> {
+        self.predecessor
     }
 
     /// Begins again as the spool of another pilot: what is kept is forgotten.
@@ -250,6 +258,7 @@ impl Spool {
             tracing::warn!(n_bytes, path = %self.path.display(), "the spool's end is torn and was dropped");
         }
         self.end = offset as u64;
+        self.predecessor = nonce;
         if let (Some(nonce), false) = (nonce, self.kept.is_empty()) {
             self.nonce = nonce;
         }
@@ -323,6 +332,18 @@ mod tests {
         with_three(&path);
         let spool = Spool::open(&path, 1).unwrap();
         assert_eq!((kept(&spool), spool.nonce()), (vec![1, 2, 3], 77));
+    }
+
+    #[test]
+    fn a_spool_of_a_pilot_that_was_killed_tells_its_nonce() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("spool");
+        assert_eq!(Spool::open(&path, 77).unwrap().predecessor(), None);
+        assert_eq!(Spool::open(&path, 78).unwrap().predecessor(), None, "that one has ended in order");
+        std::mem::forget(Spool::open(&path, 79).unwrap());
+        // The lock of this process is no other's.
+        let next = Spool::open(&path, 80).unwrap();
+        assert_eq!((next.predecessor(), next.nonce()), (Some(79), 80));
     }
 
     #[test]

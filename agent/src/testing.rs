@@ -120,7 +120,7 @@ impl FakeManager {
 
 pub(crate) fn registered() -> RegisterAnswer {
     RegisterAnswer {
-        registered: Registered { pilot: PilotId(7), acknowledged: 0, platform: String::new() },
+        registered: Registered { pilot: PilotId(7), acknowledged: 0, platform: String::new(), session: 0 },
         session: "session".into(),
         poll_wait: Span::from_secs(60),
         platform: "here".into(),

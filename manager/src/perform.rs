@@ -105,6 +105,14 @@ impl Performer {
                 "the store has lost reports that it had acknowledged: it was put back from a backup, or its \
                  disk did not keep what it had promised; what they reported runs again"
             ),
+            Notice::PilotDoubted { pilot, what } => {
+                tracing::warn!(%pilot, %what, "a pilot says what cannot be");
+            }
+            Notice::JoinedTwice { pilot, tag } => tracing::warn!(
+                %pilot, tag,
+                "a second pilot comes with the join token of one that is there: it waits until that one is silent for \
+                 its heartbeat limit. Its batch job was begun again elsewhere, or somebody else has the token"
+            ),
             Notice::PlatformFailed { platform, what } => tracing::warn!(platform, what, "platform failed"),
             Notice::AllocationWaits { platform, allocation, batch_id, reason, advice, is_endless: true } => {
                 tracing::warn!(

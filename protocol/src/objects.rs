@@ -153,6 +153,9 @@ pub struct StoreQuery {
     /// Its owner may execute what is brought. Hosts keep that; stores of objects know no permissions.
     #[serde(default)]
     pub executable: bool,
+    /// The task that needs it or leaves it; pilots before 2026-12 do not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<u64>,
 }
 
 /// What is to be done with a file in a store.

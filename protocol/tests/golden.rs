@@ -12,7 +12,7 @@ use scheduler::{
     ids::{JobId, PilotId},
     pull::{
         Bundle, Effort, Held, Holdings, LeaveReason, MovedBytes, NodeFacts, Part, PilotCommand, Pull,
-        PullAnswer, Registered, Registration, Staging, TaskNeeds, Template,
+        PullAnswer, Registered, Registration, Staging, Tally, TaskNeeds, Template,
     },
     ranges::TaskSet,
     resources::Resources,
@@ -34,12 +34,18 @@ fn register() -> RegisterRequest {
         walltime_left: Some(Span::from_secs(3600)),
         agent_version: "0.1.0".into(),
     };
-    let registration = Registration { tag: "pf1-2".into(), nonce: 99, node, uptime: Span::from_millis(12) };
+    let registration = Registration {
+        tag: "pf1-2".into(),
+        nonce: 99,
+        node,
+        uptime: Span::from_millis(12),
+        predecessor: None,
+    };
     RegisterRequest { version: 1, registration }
 }
 
 fn registered() -> RegisterAnswer {
-    let registered = Registered { pilot: PilotId(7), acknowledged: 3, platform: String::new() };
+    let registered = Registered { pilot: PilotId(7), acknowledged: 3, platform: String::new(), session: 0 };
     let (session, poll_wait) = ("pfs_7.abc".into(), Span::from_secs(25));
     // Since 2026-12: see the test of it.
     RegisterAnswer { registered, session, poll_wait, platform: String::new() }
@@ -95,6 +101,7 @@ fn pull() -> PullRequest {
         session_nonce: None,
         // Since 2026-12 and only where there is any: see the test of it.
         starved: Vec::new(),
+        tally: None,
     };
     PullRequest { pilot: PilotId(7), pull }
 }
@@ -194,9 +201,24 @@ fn pilots_tell_of_starved_tasks_and_those_of_before_do_not() {
 }
 
 #[test]
+fn pilots_tell_what_they_believe_and_those_of_before_do_not() {
+    let mut told = pull();
+    told.pull.tally = Some(Tally { number: 7, acknowledged: 3, n_held: 12 });
+    for format in [Format::Postcard, Format::Json] {
+        assert_eq!(format.decode::<PullRequest>(&format.encode(&told).unwrap()).unwrap(), told);
+    }
+    // The message ended before the times of starved tasks, or after them.
+    let mut of_before = Format::Postcard.encode(&pull()).unwrap();
+    assert_eq!(Format::Postcard.decode::<PullRequest>(&of_before).unwrap(), pull());
+    assert_eq!(of_before.pop(), Some(0));
+    assert_eq!(Format::Postcard.decode::<PullRequest>(&of_before).unwrap(), pull());
+}
+
+#[test]
 fn no_cut_or_flipped_message_makes_the_reader_panic() {
     let bytes = Format::Postcard.encode(&pull()).expect("it is written");
-    for length in 0..bytes.len() {
+    // The last byte is of a field that may be absent.
+    for length in 0..bytes.len() - 1 {
         let cut = Format::Postcard.decode::<PullRequest>(&bytes[..length]);
         assert!(matches!(cut, Err(CodecError::Postcard { .. })), "{length} bytes were read as a message");
     }

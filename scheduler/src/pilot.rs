@@ -72,6 +72,8 @@ pub struct PilotCore {
     output_bytes: usize,
     sealed: VecDeque<Sealed>,
     seq: u64,
+    /// How many pulls were sent.
+    n_pulls: u64,
     epoch: u64,
     part_seen: u64,
     must_tell: Option<u64>,
@@ -138,6 +140,7 @@ impl PilotCore {
             output_bytes: 0,
             sealed: VecDeque::new(),
             seq: 0,
+            n_pulls: 0,
             epoch: 0,
             part_seen: 0,
             must_tell: None,
@@ -279,6 +282,8 @@ impl PilotCore {
         while self.sealed.front().is_some_and(|sealed| sealed.seq <= answer.acknowledged) {
             self.sealed.pop_front();
         }
+        // Numbers that somebody else has used in this pilot's name are used up.
+        self.seq = self.seq.max(answer.acknowledged);
         actions.push(PilotAction::Drop { acknowledged: answer.acknowledged });
         // What was sent before we told what we hold is not ours any more.
         let is_void = answer.told < self.told;

@@ -41,6 +41,10 @@ pub struct Registration {
     pub node: NodeFacts,
     /// How long the pilot has been running: anchors its clock to the manager's.
     pub uptime: Span,
+    /// The number that the process drew which ran before in the pilot's folder: proves that this one takes its place.
+    /// The last of a message, since pilots before 2026-12 do not send it.
+    #[serde(default, deserialize_with = "none_if_absent", skip_serializing_if = "Option::is_none")]
+    pub predecessor: Option<u64>,
 }
 
 /// The tasks of one job that a pilot holds.
@@ -150,14 +154,29 @@ pub struct Pull {
     pub is_hungry: bool,
     /// How long the manager may park this pull; zero: answer at once.
     pub wait: Span,
-    /// The nonce of the registration that the session was given for, put in by who has checked the session:
-    /// a store put back from a backup gives a number out again while its first owner lives.
+    /// The number that the session was made with, [`Registered::session`], put in by who has checked the session; `None`:
+    /// whoever asks is the pilot.
     #[serde(skip)]
     pub session_nonce: Option<u64>,
     /// Microseconds by job for which the cores of tasks that have ended since were not theirs although they wanted to
-    /// compute: others had the CPUs. The last of a message, since pilots before 2026-12 do not send it.
-    #[serde(default, deserialize_with = "none_if_absent", skip_serializing_if = "Vec::is_empty")]
+    /// compute: others had the CPUs. One of the last of a message, since pilots before 2026-12 do not send it.
+    #[serde(default, deserialize_with = "none_if_absent")]
     pub starved: Vec<(JobId, u64)>,
+    /// What the pilot believes of itself and the manager. The last of a message, since pilots before 2026-12 do not
+    /// send it.
+    #[serde(default, deserialize_with = "none_if_absent", skip_serializing_if = "Option::is_none")]
+    pub tally: Option<Tally>,
+}
+
+/// What a pilot believes: the manager compares it with what it knows, and asks what the pilot holds where they differ.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Tally {
+    /// The number of this pull among those of its process, from 1.
+    pub number: u64,
+    /// The last report of its own that it knows to be durable at the manager.
+    pub acknowledged: u64,
+    /// How many tasks it holds: not begun, begun, or ended and not known to be durable. Never fewer than it does.
+    pub n_held: u64,
 }
 
 /// The last field of a message, which older senders leave out: a format without names of fields ends there.
@@ -315,6 +334,9 @@ pub struct Registered {
     /// The name of its platform; in messages the answer to a registration has it.
     #[serde(skip)]
     pub platform: String,
+    /// The number that its session is made with: another one each time that it comes back after it was given up.
+    #[serde(skip)]
+    pub session: u64,
 }
 
 /// Why a pilot leaves.

@@ -348,6 +348,27 @@ impl JobReport {
         self.successes.is_well_formed() && !self.failures.iter().any(is_lost)
     }
 
+    /// How many results it has: tasks that have ended, or were given to other pilots.
+    pub fn n_results(&self) -> u64 {
+        let n_given: u64 = self.given.iter().map(|(_, tasks)| tasks.len()).sum();
+        self.successes.tasks.len() + self.failures.len() as u64 + n_given
+    }
+
+    /// Drops all that is about other tasks. Nothing is copied where there is nothing to drop.
+    pub fn keep_only(&mut self, tasks: &TaskSet) {
+        let kept = |all: &TaskSet| all.intersection(tasks);
+        self.successes = match kept(&self.successes.tasks) {
+            all if all == self.successes.tasks => std::mem::take(&mut self.successes),
+            some => self.successes.restricted_to(&some),
+        };
+        self.failures.retain(|failure| tasks.contains(failure.index));
+        self.returned = kept(&self.returned);
+        self.outputs.retain(|output| tasks.contains(output.index));
+        self.files.retain(|files| tasks.contains(files.index));
+        self.given.iter_mut().for_each(|(_, given)| *given = kept(given));
+        self.given.retain(|(_, given)| !given.is_empty());
+    }
+
     /// All tasks that it is about.
     pub fn tasks(&self) -> TaskSet {
         let mut tasks = self.successes.tasks.clone();

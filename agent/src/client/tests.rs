@@ -21,8 +21,13 @@ use crate::{
 };
 
 fn registration() -> RegisterRequest {
-    let registration =
-        Registration { tag: "pf".into(), nonce: 5, node: NodeFacts::default(), uptime: Span::from_secs(1) };
+    let registration = Registration {
+        tag: "pf".into(),
+        nonce: 5,
+        node: NodeFacts::default(),
+        uptime: Span::from_secs(1),
+        predecessor: None,
+    };
     RegisterRequest { version: VERSION, registration }
 }
 
@@ -141,7 +146,8 @@ async fn pilot_does_not_wait_for_another_certificate_when_it_registers() {
     let (url, ..) = tls_manager().await;
     let client = Client::new(&url, Some(&"ab".repeat(32))).unwrap();
     let node = crate::node::discover(std::path::Path::new("/"), &|_| None);
-    let mut arrival = Arrival::new(&JoinDocument::default(), node, None, 1, std::time::Instant::now());
+    let mut arrival =
+        Arrival::new(&JoinDocument::default(), node, None, (1, None), std::time::Instant::now());
     let folder = tempfile::tempdir().unwrap();
     let mut spool = Spool::open(&folder.path().join("spool"), 1).unwrap();
     let error = arrival.register(&client, "secret", &mut spool).await.unwrap_err();

@@ -12,7 +12,11 @@ use protocol::{
     address::shown,
     job::{Source, TaskInput},
 };
-use scheduler::{digest::Digest, ids::JobId, results::FailureKind};
+use scheduler::{
+    digest::Digest,
+    ids::{JobId, TaskId},
+    results::FailureKind,
+};
 use tokio::{
     sync::OwnedMutexGuard,
     time::{sleep, timeout},
@@ -162,7 +166,7 @@ impl Mover {
         // It is never closed.
         let _place = self.places.acquire().await;
         let fetching = self.near.as_ref().zip(input.sha256).map(|((near, _), sha256)| near.fetching(&sha256));
-        let part = self.part(job, input, so_far).await?;
+        let part = self.part((job, held.task()), input, so_far).await?;
         let finished = self.cache.finish(part, input.sha256.as_ref()).map_err(Trouble::Disk)?;
         let (sha256, n_bytes) = finished
             .map_err(|found| Trouble::Brief(format!("what came has the SHA-256 {found}, {key} is right")))?;
@@ -183,7 +187,7 @@ impl Mover {
     /// From the manager, or from where its address leads.
     async fn part(
         &self,
-        job: JobId,
+        whose: (JobId, Option<TaskId>),
         input: &TaskInput,
         (partial, progress): SoFar<'_>,
     ) -> Result<Part, Trouble> {
@@ -192,7 +196,7 @@ impl Mover {
         match (input.source, input.sha256) {
             (Source::Url, _) => self.ways.object_at(&input.from, download).await,
             (Source::Store, _) => {
-                self.ways.object_in_store(&self.session(), (job, &input.from), download).await
+                self.ways.object_in_store(&self.session(), (whose, &input.from), download).await
             }
             (_, Some(sha256)) => {
                 let (session, n_expected) = (self.session(), input.bytes.unwrap_or(0));

@@ -30,17 +30,8 @@ use crate::{client::backoff, opened};
 enum Goal<'p> {
     /// To the manager, and home from there.
     Home,
-    /// To this place in a store.
+    /// To this place in a store, for a task of this job.
     Store { job: JobId, place: &'p str, mode: u32 },
-}
-
-/// Where a file goes, as it is told.
-fn shown_place(to: &OutputTarget) -> String {
-    match to {
-        OutputTarget::Home(path) => path.to_string_lossy().into_owned(),
-        OutputTarget::Store(place) => place.to_string(),
-        OutputTarget::File(path) => format!("file://{}", path.to_string_lossy()),
-    }
 }
 
 /// Which file goes where, as messages and people who wait are told.
@@ -56,7 +47,7 @@ struct Names {
 impl Names {
     fn of(from: &Path, to: &OutputTarget) -> Names {
         let from = from.to_string_lossy();
-        let place = match (to, shown_place(to)) {
+        let place = match (to, to.shown()) {
             (OutputTarget::Home(_), place) if place == from => "the manager".to_owned(),
             (OutputTarget::Home(_), place) => format!("the manager (for {place})"),
             (_, place) => place,
@@ -94,7 +85,7 @@ impl Mover {
             left_out.extend(left.left_out);
             for file in left.files {
                 // Two patterns may mean one file.
-                match places.insert(shown_place(&file.to), file.from.clone()) {
+                match places.insert(file.to.shown(), file.from.clone()) {
                     None => found.push(file),
                     Some(other) if other == file.from => {}
                     Some(other) => {
@@ -109,7 +100,7 @@ impl Mover {
         let mut packed = self.send_small(&found, held).await;
         for output in found {
             let path = output.path;
-            let place = shown_place(&output.to);
+            let place = output.to.shown();
             let names = Names::of(&output.from, &output.to);
             let mode = match outputs.copied.contains(&output.from) {
                 true => output.mode & !0o111,
@@ -143,7 +134,7 @@ impl Mover {
         }
         // Two patterns may mean one link, too.
         let left_out: BTreeMap<String, String> =
-            left_out.into_iter().map(|(to, why)| (shown_place(&to), why)).collect();
+            left_out.into_iter().map(|(to, why)| (to.shown(), why)).collect();
         let left_out = left_out.into_iter().filter(|(to, _)| !places.contains_key(to));
         files.extend(left_out.map(|(to, why)| OutputFile {
             to,
@@ -200,7 +191,7 @@ impl Mover {
                     Goal::Home => self.ways.to_manager(&self.session(), file, facts).await,
                     Goal::Store { job, place, mode } => {
                         let file = (file, facts.1, is_executable(&self.executables, mode, &facts.0));
-                        self.ways.to_store(&self.session(), (job, place), file).await
+                        self.ways.to_store(&self.session(), ((job, held.task()), place), file).await
                     }
                 }
             };

@@ -179,6 +179,11 @@ pub struct Ways {
     silent: Mutex<HashMap<String, Instant>>,
 }
 
+/// For a task of the job, where it is known which.
+fn store_query((job, task): (JobId, Option<TaskId>), place: &str, way: StoreAccess) -> StoreQuery {
+    StoreQuery { job, place: place.to_owned(), way, executable: false, task: task.map(|task| task.index) }
+}
+
 impl Ways {
     /// # Errors
     /// The manager's address is none.
@@ -308,10 +313,10 @@ impl Ways {
     pub async fn object_in_store(
         &self,
         session: &str,
-        (job, place): (JobId, &str),
+        (whose, place): ((JobId, Option<TaskId>), &str),
         download: Download<'_>,
     ) -> Result<Part, Trouble> {
-        let query = StoreQuery { job, place: place.to_owned(), way: StoreAccess::Read, executable: false };
+        let query = store_query(whose, place, StoreAccess::Read);
         if let Some(url) = self.way(session, &query).await? {
             return self.object_at(&url, download).await;
         }
@@ -331,10 +336,10 @@ impl Ways {
     pub async fn to_store(
         &self,
         session: &str,
-        (job, place): (JobId, &str),
+        (whose, place): ((JobId, Option<TaskId>), &str),
         (file, n_bytes, executable): (File, u64, bool),
     ) -> Result<(), Trouble> {
-        let query = StoreQuery { job, place: place.to_owned(), way: StoreAccess::Write, executable };
+        let query = StoreQuery { executable, ..store_query(whose, place, StoreAccess::Write) };
         let signed = self.way(session, &query).await?;
         let is_manager = signed.is_none();
         let request = match &signed {
@@ -359,15 +364,21 @@ impl Ways {
     }
 
     fn with_query(&self, path: &str, query: &StoreQuery) -> Result<Url, Trouble> {
-        let StoreQuery { job, place, way, executable } = query;
+        let StoreQuery { job, place, way, executable, task } = query;
         let way = match way {
             StoreAccess::Read => "read",
             StoreAccess::Write => "write",
         };
-        let job = job.to_string();
-        let mut query = vec![("job", job.as_str()), ("place", place), ("way", way)];
-        // Managers of former versions do not know of it.
-        query.extend(executable.then_some(("executable", "true")));
+        let (job, task) = (job.to_string(), task.map(|task| task.to_string()));
+        // Managers of former versions do not know of the last two.
+        let query = [
+            ("job", Some(job.as_str())),
+            ("place", Some(place)),
+            ("way", Some(way)),
+            ("executable", executable.then_some("true")),
+            ("task", task.as_deref()),
+        ];
+        let query = query.into_iter().filter_map(|(name, value)| Some((name, value?)));
         Url::parse_with_params(&format!("{}{path}", self.url), query)
             .map_err(|error| Trouble::Lasting(error.to_string()))
     }

@@ -6,7 +6,7 @@ use protocol::job::{Compiled, Extractor, JobSpec, Problem};
 use scheduler::ids::JobId;
 
 /// Jobs kept at most, and
-const N_JOBS_MAX: usize = 32;
+const N_JOBS_MAX: usize = 256;
 /// bytes of their specs together, beyond the one used last.
 const BYTES_MAX: usize = 64 << 20;
 

@@ -98,6 +98,17 @@ impl ApiError {
         ApiError::new(StatusCode::CONFLICT, "not-held", format!("this pilot does not hold task {task}"))
     }
 
+    /// A pilot asks for what none of its tasks is about. `what`: what it does not have.
+    pub(super) fn not_leased(what: &str) -> ApiError {
+        ApiError::new(StatusCode::FORBIDDEN, "not-leased", format!("this pilot was leased {what}"))
+    }
+
+    /// A pilot asks before it has said what it holds.
+    pub(super) fn not_in_step() -> ApiError {
+        let message = "the manager does not know yet what this pilot holds; try again after its next pull";
+        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "not-in-step", message)
+    }
+
     /// A file that a task needs has been left by nobody.
     pub(super) fn not_left(path: &str) -> ApiError {
         let message = format!("no task that it waited for has left {path}");
@@ -223,6 +234,10 @@ impl From<Refusal> for ApiError {
             Refusal::UnknownAllocation(_) => (StatusCode::NOT_FOUND, "no-such-allocation"),
             Refusal::AllocationOver(..) => (StatusCode::CONFLICT, "wrong-state"),
             Refusal::NoAllocation(_) => (StatusCode::NOT_FOUND, "no-such-allocation"),
+            // Agents try both again: the one at once, by registering, the other for as long as it takes.
+            Refusal::SessionEnded(_) => (StatusCode::UNAUTHORIZED, "session-ended"),
+            Refusal::OtherLife(_) => (StatusCode::SERVICE_UNAVAILABLE, "other-life"),
+            Refusal::StillThere { .. } => (StatusCode::TOO_EARLY, "still-there"),
             Refusal::JoinedBefore(_) => (StatusCode::FORBIDDEN, "joined-before"),
             Refusal::NotYours { .. } => (StatusCode::FORBIDDEN, "not-yours"),
             Refusal::InUse { .. } | Refusal::Detached(_) => (StatusCode::CONFLICT, "wrong-state"),

@@ -202,6 +202,8 @@ impl Watcher {
             }
             Ok(
                 Notice::ReportsForgotten { .. }
+                | Notice::PilotDoubted { .. }
+                | Notice::JoinedTwice { .. }
                 | Notice::AllocationWaits { .. }
                 | Notice::PlatformScaled { .. }
                 | Notice::ScalesItself { .. },

@@ -118,6 +118,8 @@ impl Page {
         self.one("gauge", "pilots", "Pilots that are there.", status.n_pilots as f64);
         self.one("gauge", "cores", "Cores of the pilots that are there.", status.cores as f64);
         self.one("gauge", "cores_used", "Cores that tasks use.", status.used_cores as f64);
+        let help = "Results that were refused since the start: their pilots were not leased the tasks.";
+        self.one("counter", "results_refused_total", help, status.n_results_refused as f64);
         if let Some(fairness) = status.fairness {
             let help = "How evenly users with open tasks are served, at most 1 (paper 000, section 6.1).";
             self.one("gauge", "fairness", help, fairness);

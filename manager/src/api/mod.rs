@@ -6,6 +6,7 @@
 
 mod cache;
 mod crowd;
+mod declared;
 mod error;
 mod events;
 mod extract;
@@ -25,6 +26,7 @@ mod pilots;
 mod policies;
 mod room;
 mod routes;
+mod sessions;
 mod show;
 mod stores;
 mod taken;
@@ -60,6 +62,7 @@ pub use listener::serve;
 use live::Live;
 use room::Room;
 pub(crate) use routes::AGENT_PATH;
+use sessions::{Granted, NamedObjects};
 use waits::Waits;
 
 /// What the API needs of the manager.
@@ -162,6 +165,10 @@ struct Context {
     transfers: Arc<Semaphore>,
     /// Where pilots find each other.
     peers: Peers,
+    /// What inputs of jobs hold, and
+    named: NamedObjects,
+    /// what pilots were told to take of what other tasks have left.
+    granted: Granted,
 }
 
 type Shared = Arc<Context>;
@@ -177,6 +184,8 @@ impl Context {
             objects: Objects::in_folder(&state.folder),
             transfers: Arc::new(Semaphore::new(objects::N_TRANSFERS_MAX)),
             peers: Peers::default(),
+            named: NamedObjects::default(),
+            granted: Granted::default(),
             state,
             jobs: JobCache::default(),
             from_users: room(),

@@ -17,10 +17,7 @@ use protocol::{
     },
     pack::{self, N_PACKED_MAX, PACK_BYTES_MAX},
 };
-use scheduler::{
-    digest::Digest,
-    ids::{JobId, PilotId},
-};
+use scheduler::{digest::Digest, ids::JobId};
 use tokio::{
     sync::{OwnedSemaphorePermit, mpsc},
     time::{Instant, timeout, timeout_at},
@@ -29,13 +26,11 @@ use tokio::{
 use super::{
     Context, Shared, blocking,
     error::{ApiError, json},
-    extract::{BODY_BYTES_PER_SECOND_MIN, InBody, InPath, InQuery, SMALL_BYTES_MAX, User, bearer, read_body},
+    extract::{BODY_BYTES_PER_SECOND_MIN, InBody, InPath, InQuery, SMALL_BYTES_MAX, User, read_body},
     room::Room,
+    sessions::session,
 };
-use crate::{
-    objects::{ObjectError, Objects, Outgoing},
-    tokens::Bearer,
-};
+use crate::objects::{ObjectError, Objects, Outgoing};
 
 /// Files on their way at a time, in and out: each takes a thread and a few pieces of memory.
 pub(super) const N_TRANSFERS_MAX: usize = 64;
@@ -90,7 +85,7 @@ pub(super) async fn put_pack_by_pilot(
     State(context): State<Shared>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    session(&context, &request)?;
+    session(&context, &request).await?.may_deliver()?;
     take_in_pack(&context, request, &context.from_pilots).await
 }
 
@@ -111,7 +106,7 @@ pub(super) async fn pack_for_pilot(
     State(context): State<Shared>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    session(&context, &request)?;
+    let session = session(&context, &request).await?;
     let InBody(PackRequest { sha256 }) = InBody::from_request(request, &context).await?;
     if sha256.len() > N_PACKED_MAX {
         let found = sha256.len();
@@ -119,6 +114,9 @@ pub(super) async fn pack_for_pilot(
             "sha256: found {found}; at most {N_PACKED_MAX} are taken"
         )));
     }
+    // Like those that are not there, they are left out.
+    let not_needed = session.not_needed(&context, sha256.iter().copied().collect()).await?;
+    let sha256: Vec<Digest> = sha256.into_iter().filter(|sha256| !not_needed.contains(sha256)).collect();
     let _place = a_place(&context).await?;
     let objects = context.objects.clone();
     let pack = blocking(move || Ok(objects.pack(&sha256))).await?;
@@ -140,7 +138,7 @@ pub(super) async fn put_by_pilot(
     InPath(sha256): InPath<Digest>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    session(&context, &request)?;
+    session(&context, &request).await?.may_deliver()?;
     take_in(&context, sha256, request).await
 }
 
@@ -150,8 +148,13 @@ pub(super) async fn get_by_pilot(
     InPath(sha256): InPath<Digest>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    session(&context, &request)?;
-    if request.method() == Method::HEAD {
+    let session = session(&context, &request).await?;
+    // Who brings files may ask first whether they are here.
+    let is_asked = request.method() == Method::HEAD;
+    if !is_asked || session.may_deliver().is_err() {
+        session.may_fetch(&context, sha256).await?;
+    }
+    if is_asked {
         let objects = context.objects.clone();
         let size = blocking(move || objects.size(&sha256).ok_or(ObjectError::None(sha256).into())).await?;
         return Ok(([(header::CONTENT_LENGTH, size.to_string())], ()).into_response());
@@ -192,16 +195,6 @@ pub(super) async fn list(
         left_out: file.left_out,
     };
     Ok(json(StatusCode::OK, &Files { files: rows.into_iter().map(row).collect(), next }))
-}
-
-/// The pilot whose session asks.
-pub(super) fn session(context: &Context, request: &Request) -> Result<PilotId, ApiError> {
-    match bearer(request.headers(), request.extensions(), context)? {
-        Bearer::Session { pilot, .. } => Ok(pilot),
-        Bearer::Join { .. } | Bearer::User(_) => {
-            Err(ApiError::unauthorized("found another token where a pilot's session is needed"))
-        }
-    }
 }
 
 /// One of the few places for transfers.

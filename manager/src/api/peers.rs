@@ -7,12 +7,13 @@ use axum::{
     response::Response,
 };
 use protocol::peers::{HuntAnswer, HuntRequest, N_TOLD_MAX, PeersRequest};
-use scheduler::engine::interface::{Answer, Event, Query};
+use scheduler::engine::interface::{Answer, Event};
 
 use super::{
     Shared,
     error::ApiError,
     pilots::{answer, ask, check_session, decode, session_body},
+    sessions::Session,
 };
 
 /// A longer address is no pilot's; it would be told to all others.
@@ -25,10 +26,7 @@ pub(super) async fn exchange(State(context): State<Shared>, request: Request) ->
     let pilot = request.me.pilot;
     let nonce = check_session(session, pilot)?;
     check(&request).map_err(ApiError::bad_request)?;
-    let platform = match context.query(Query::PlatformOf(pilot, nonce)).await? {
-        Answer::Attached(platform) => platform,
-        other => return Err(ApiError::unexpected(&other)),
-    };
+    let platform = Session::of(&context, pilot, nonce).await?.platform();
     let told = context.peers.exchange(platform, request, Instant::now());
     answer(
         format,

@@ -25,9 +25,11 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::{
     Context, Shared, blocking,
+    declared::hold_to_outputs,
     error::ApiError,
     extract::{Received, SMALL_BYTES_MAX, bearer, read_body},
     parking::Lot,
+    sessions::Session,
 };
 use crate::tokens::Bearer;
 
@@ -56,13 +58,12 @@ pub(super) async fn register(State(context): State<Shared>, request: Request) ->
     if registration.tag != tag {
         return Err(ApiError::unauthorized("found a join token of another allocation's tag"));
     }
-    let nonce = registration.nonce;
     let event = |request| Event::PilotRegistered { request, registration: Box::new(registration) };
     let registered = match ask(&context, event).await? {
         Answer::Registered(registered) => registered,
         other => return Err(ApiError::unexpected(&other)),
     };
-    let session = context.state.tokens.session(registered.pilot, nonce);
+    let session = context.state.tokens.session(registered.pilot, registered.session);
     let (platform, poll_wait) = (registered.platform.clone(), context.state.poll_wait);
     answer(format, &RegisterAnswer { registered, session, poll_wait, platform })
 }
@@ -73,6 +74,9 @@ pub(super) async fn pull(State(context): State<Shared>, request: Request) -> Res
     let (session, format, body) = session_body(&context, request).await?;
     let PullRequest { pilot, mut pull } = decode(format, body).await?;
     pull.session_nonce = Some(check_session(session, pilot)?);
+    if let Some(report) = &mut pull.report {
+        hold_to_outputs(&context, report).await;
+    }
     if let Some(report) = &pull.report {
         context.live.note_report(pilot, report, Instant::now());
     }
@@ -96,12 +100,16 @@ pub(super) async fn pull(State(context): State<Shared>, request: Request) -> Res
 /// A pilot leaves.
 pub(super) async fn leave(State(context): State<Shared>, request: Request) -> Result<Response, ApiError> {
     let (session, format, body) = session_body(&context, request).await?;
-    let LeaveRequest { pilot, report, reason } = decode(format, body).await?;
+    let LeaveRequest { pilot, mut report, reason } = decode(format, body).await?;
     let session_nonce = Some(check_session(session, pilot)?);
+    if let Some(report) = &mut report {
+        hold_to_outputs(&context, report).await;
+    }
     let event = |request| Event::PilotLeft { request, pilot, session_nonce, report, reason };
     match ask(&context, event).await? {
         Answer::Left => {
             context.peers.forget(pilot);
+            context.granted.forget(pilot);
             answer(format, &LeaveAnswer {})
         }
         other => Err(ApiError::unexpected(&other)),
@@ -111,8 +119,9 @@ pub(super) async fn leave(State(context): State<Shared>, request: Request) -> Re
 /// A pilot shows what its tasks write; nothing is kept of it.
 pub(super) async fn tails(State(context): State<Shared>, request: Request) -> Result<Response, ApiError> {
     let (session, format, body) = session_body(&context, request).await?;
-    let request: TailsRequest = decode(format, body).await?;
-    check_session(session, request.pilot)?;
+    let mut request: TailsRequest = decode(format, body).await?;
+    let nonce = check_session(session, request.pilot)?;
+    let session = Session::of(&context, request.pilot, nonce).await?;
     let n_bytes: usize =
         request.tails.iter().map(|tail| tail.written.stdout.len() + tail.written.stderr.len()).sum();
     if request.tails.len() > N_TAILS_MAX || n_bytes > TAILS_BYTES_MAX {
@@ -121,6 +130,7 @@ pub(super) async fn tails(State(context): State<Shared>, request: Request) -> Re
             "found {n_bytes} bytes of {found} tasks; {TAILS_BYTES_MAX} of {N_TAILS_MAX} are the most at a time"
         )));
     }
+    request.tails.retain(|tail| session.holds(tail.job, tail.written.index));
     answer(format, &context.live.take(request, Instant::now()))
 }
 

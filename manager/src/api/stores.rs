@@ -16,17 +16,19 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use protocol::{
-    job::StorePlace,
+    job::{Source, StorePlace},
     objects::{StoreAccess, StoreQuery, StoreWay, Stores as StoreList},
 };
 use reqwest::Url;
+use scheduler::ranges::TaskSet;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::{
-    Context, Shared,
+    Context, Shared, blocking,
     error::{ApiError, json},
     extract::{InQuery, User},
-    objects::{Piece, a_place, announced, feed, session},
+    objects::{Piece, a_place, announced, feed},
+    sessions::{Session, session},
 };
 use crate::{
     stores::Store,
@@ -47,8 +49,8 @@ pub(super) async fn way(
     InQuery(query): InQuery<StoreQuery>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    session(&context, &request)?;
-    let (store, place) = find(&context, &query).await?;
+    let session = session(&context, &request).await?;
+    let (store, place) = find(&context, &session, &query).await?;
     let url = store.signed(&place.path, query.way).await.map_err(ApiError::store_broken)?;
     Ok(json(StatusCode::OK, &StoreWay { url }))
 }
@@ -59,8 +61,8 @@ pub(super) async fn read(
     InQuery(query): InQuery<StoreQuery>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    session(&context, &request)?;
-    let (store, place) = through_here(&context, &query, StoreAccess::Read).await?;
+    let session = session(&context, &request).await?;
+    let (store, place) = through_here(&context, &session, &query, StoreAccess::Read).await?;
     let transfer = a_place(&context).await?;
     if let Some((web, url)) = store.web(&place.path) {
         return read_web(web, url, transfer).await;
@@ -93,8 +95,8 @@ pub(super) async fn write(
     InQuery(query): InQuery<StoreQuery>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    session(&context, &request)?;
-    let (store, place) = through_here(&context, &query, StoreAccess::Write).await?;
+    let session = session(&context, &request).await?;
+    let (store, place) = through_here(&context, &session, &query, StoreAccess::Write).await?;
     let _transfer = a_place(&context).await?;
     if let Some((web, url)) = store.web(&place.path) {
         return write_web(&context, web, url, request).await;
@@ -165,13 +167,18 @@ async fn write_web(context: &Context, web: &Web, url: Url, request: Request) -> 
 }
 
 /// The store of a place, if the job names it and its user may.
-async fn find(context: &Context, query: &StoreQuery) -> Result<(Arc<Store>, StorePlace), ApiError> {
+async fn find(
+    context: &Context,
+    session: &Session,
+    query: &StoreQuery,
+) -> Result<(Arc<Store>, StorePlace), ApiError> {
     let place = StorePlace::parse(&query.place).ok_or_else(|| {
         ApiError::bad_request(format!("place: found `{}`; write store://NAME/PATH", query.place))
     })?;
     if !context.facts(query.job).await?.compiled.names_store(&place.store) {
         return Err(ApiError::no_such_store(&place.store, &format!("job {} does not name it", query.job)));
     }
+    check_declared(context, session, query).await?;
     let user = context.job(query.job).await?.user;
     let store = context.state.stores.find(&place.store, &user);
     let store = store.ok_or_else(|| {
@@ -183,16 +190,49 @@ async fn find(context: &Context, query: &StoreQuery) -> Result<(Arc<Store>, Stor
     Ok((store, place))
 }
 
+/// Whether a task that the pilot has reads the place, or leaves a file there. Of a pilot that does not say which task it
+/// means, all its tasks of the job are looked at.
+async fn check_declared(context: &Context, session: &Session, query: &StoreQuery) -> Result<(), ApiError> {
+    let refusal = || ApiError::not_leased(&format!("no task of job {} with {}", query.job, query.place));
+    let held = session.tasks(query.job)?;
+    let tasks = match query.task {
+        Some(index) if held.contains(index) => TaskSet::from(index..index + 1),
+        Some(_) => return Err(refusal()),
+        None => held.clone(),
+    };
+    let (facts, query) = (context.facts(query.job).await?, query.clone());
+    let is_declared = move || {
+        let (compiled, job, place) = (&facts.compiled, query.job.0, query.place.as_str());
+        let reads = |index| {
+            let inputs = compiled.inputs(job, index).unwrap_or_default();
+            inputs.iter().any(|input| input.source == Source::Store && input.from == place)
+        };
+        let leaves = |index| {
+            let outputs = compiled.outputs(job, index).unwrap_or_default();
+            outputs.iter().any(|output| output.may_go_to(place))
+        };
+        tasks.indices().any(|index| match query.way {
+            StoreAccess::Read => reads(index),
+            StoreAccess::Write => leaves(index),
+        })
+    };
+    match blocking(move || Ok(is_declared())).await? {
+        true => Ok(()),
+        false => Err(refusal()),
+    }
+}
+
 /// The same of a store whose files pass through the manager.
 async fn through_here(
     context: &Context,
+    session: &Session,
     query: &StoreQuery,
     way: StoreAccess,
 ) -> Result<(Arc<Store>, StorePlace), ApiError> {
     if query.way != way {
         return Err(ApiError::bad_request("way: GET reads and PUT writes"));
     }
-    let found = find(context, query).await?;
+    let found = find(context, session, query).await?;
     if found.0.is_through_manager() { Ok(found) } else { Err(ApiError::no_host()) }
 }
 

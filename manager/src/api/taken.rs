@@ -26,7 +26,7 @@ use super::{
     Shared, blocking,
     error::{ApiError, json},
     extract::{InPath, InQuery},
-    objects::session,
+    sessions::session,
 };
 use crate::store::Reader;
 
@@ -42,7 +42,7 @@ pub(super) async fn list(
     InQuery(from): InQuery<TakenFrom>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let pilot = session(&context, &request)?;
+    let pilot = session(&context, &request).await?.pilot;
     let task = TaskId { job, index };
     if context.task(task).await?.pilot != Some(pilot) {
         return Err(ApiError::not_held(task));
@@ -58,7 +58,9 @@ pub(super) async fn list(
         let taken = taken.map_err(|problem| ApiError::damaged(job, &problem.to_string()))?;
         Page { reader: &reader, before: &before, files: Vec::new(), n_reads: 0 }.of(&taken, from)
     });
-    Ok(json(StatusCode::OK, &page.await?))
+    let page = page.await?;
+    context.granted.add(pilot, page.files.iter().map(|file| file.sha256));
+    Ok(json(StatusCode::OK, &page))
 }
 
 struct Page<'a> {

@@ -3,6 +3,7 @@
 mod access;
 mod connections;
 mod follow;
+mod leases;
 mod matrix;
 mod objects;
 mod pilots;

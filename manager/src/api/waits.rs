@@ -21,7 +21,7 @@ use super::{
     Shared,
     error::{ApiError, json},
     extract::read_body,
-    objects::session,
+    sessions::session,
 };
 
 /// What pilots have said, and when.
@@ -53,10 +53,10 @@ impl Waits {
 
 /// A pilot says for which files its tasks wait.
 pub(super) async fn take(State(context): State<Shared>, request: Request) -> Result<Response, ApiError> {
-    let pilot = session(&context, &request)?;
+    let session = session(&context, &request).await?;
     let limits = &context.state.limits;
     let body = read_body(request.into_body(), MESSAGE_BYTES_MAX, limits, &context.from_pilots).await?;
-    let FileWaits { waits } = serde_json::from_slice(&body.bytes)
+    let FileWaits { mut waits } = serde_json::from_slice(&body.bytes)
         .map_err(|error| ApiError::bad_request(format!("found no list of files: {error}")))?;
     if waits.len() > N_WAITS_MAX || waits.iter().any(|wait| wait.what.len() > WAIT_BYTES_MAX) {
         return Err(ApiError::bad_request(format!(
@@ -64,7 +64,9 @@ pub(super) async fn take(State(context): State<Shared>, request: Request) -> Res
             waits.len()
         )));
     }
-    context.waits.take(pilot, waits, Instant::now());
+    // Of tasks of others nothing is shown that it says.
+    waits.retain(|wait| session.tasks(wait.job).is_ok_and(|held| !held.intersection(&wait.tasks).is_empty()));
+    context.waits.take(session.pilot, waits, Instant::now());
     Ok(json(StatusCode::OK, &()))
 }
 

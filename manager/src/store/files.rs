@@ -18,6 +18,9 @@ const OF_TASK: &str = "SELECT seq, job, task_index, path, sha256, bytes, sum, id
 
 const ALL: &str = "SELECT seq, job, task_index, path, sha256, bytes, sum FROM files";
 
+const ALL_OF_JOB: &str =
+    "SELECT seq, job, task_index, path, sha256, bytes, sum FROM files WHERE job = ?1";
+
 const AT_PATH: &str = "SELECT seq, job, task_index, path, sha256, bytes, sum FROM files \
     WHERE job = ?1 AND path = ?2 ORDER BY id DESC LIMIT 1";
 
@@ -61,15 +64,19 @@ fn file(row: &Row<'_>) -> Result<OutputFile, Fault> {
     Ok(OutputFile::from_packed(row.get(3)?, digest(row, 4)?, amount(row, 5)?))
 }
 
-/// Those of these digests that no file has. All rows are read for it: an index by digest would be some 80 bytes a
-/// file on the disk and a page written at a random place for each, for what is asked in the background, once for
-/// very many.
+/// Those of these digests that no file has, of any job or of this one. All its rows are read for it: an index by digest
+/// would be some 80 bytes a file on the disk and a page written at a random place for each, for what is asked in the
+/// background, once for very many, and by pilots that have outlived a manager.
 pub(super) fn of_none(
     snapshot: &Transaction<'_>,
+    job: Option<JobId>,
     mut asked: BTreeSet<Digest>,
 ) -> Result<BTreeSet<Digest>, Fault> {
-    let mut statement = snapshot.prepare_cached(ALL)?;
-    let mut rows = statement.query([])?;
+    let mut statement = snapshot.prepare_cached(if job.is_some() { ALL_OF_JOB } else { ALL })?;
+    let mut rows = match job {
+        Some(job) => statement.query(params![i64::try_from(job.0).unwrap_or(i64::MAX)])?,
+        None => statement.query([])?,
+    };
     while !asked.is_empty()
         && let Some(row) = rows.next()?
     {

@@ -190,7 +190,18 @@ impl Reader {
     ///
     /// Errors: as for [`Reader::files`]. Cost: O(all files), in no more memory than what is asked about.
     pub fn left_by_none(&self, asked: BTreeSet<Digest>) -> Result<BTreeSet<Digest>, StoreError> {
-        self.read("read files from", |snapshot| files::of_none(snapshot, asked))
+        self.read("read files from", |snapshot| files::of_none(snapshot, None, asked))
+    }
+
+    /// Those of these digests that no file has which a task of the job has left.
+    ///
+    /// Errors: as for [`Reader::files`]. Cost: O(files of the job).
+    pub fn left_by_none_of(
+        &self,
+        job: JobId,
+        asked: BTreeSet<Digest>,
+    ) -> Result<BTreeSet<Digest>, StoreError> {
+        self.read("read files from", |snapshot| files::of_none(snapshot, Some(job), asked))
     }
 
     /// How much disk the store takes, in bytes: its file and the log beside it.

@@ -18,18 +18,18 @@ use crate::{
 };
 
 impl Turn<'_> {
-    /// Takes a report, once: what had been taken before is dropped. A report that does not follow on the
-    /// last one says that the records of those between were lost although they were acknowledged, as in a
-    /// store put back from a backup. Their tasks run again: no pilot says any more that it holds them.
-    pub(super) fn take_report(&mut self, pilot: PilotId, report: Report) {
+    /// Takes a report, once: what had been taken before is dropped, and one that does not follow on the last one is
+    /// refused, unless the store has forgotten those between. Then their tasks run again: no pilot says any more that it
+    /// holds them. Gives whether the number was right.
+    pub(super) fn take_report(&mut self, pilot: PilotId, report: Report) -> bool {
         let Some(acknowledged) = self.durable.pilots().get(&pilot).map(|pilot| pilot.acknowledged) else {
-            return;
+            return true;
         };
         if report.seq <= acknowledged {
-            return;
+            return true;
         }
-        if report.seq > acknowledged + 1 {
-            self.notify(Notice::ReportsForgotten { pilot, n: report.seq - acknowledged - 1 });
+        if !self.is_next_report(pilot, report.seq, acknowledged) {
+            return false;
         }
         let is_ended = |failure: &&Failure| failure.kind == FailureKind::Preempted;
         let ended = |part: &JobReport| -> Vec<TaskId> {
@@ -42,13 +42,14 @@ impl Turn<'_> {
         let mut answered = Vec::new();
         let mut given = Vec::new();
         let mut seen = BTreeSet::new();
-        for part in report.jobs {
+        for mut part in report.jobs {
             if !part.is_well_formed() || !seen.insert(part.job) {
                 // A faulty pilot: nothing of it is believed, and the job is taken from it.
                 returned.push((part.job, TaskSet::from(0..u64::MAX)));
                 answered.push((part.job, TaskSet::from(0..u64::MAX)));
                 continue;
             }
+            self.strip(pilot, &mut part);
             let mut back = part.returned.clone();
             back.insert_all(&self.doubtful_failures(pilot, &part));
             returned.push((part.job, back));
@@ -98,6 +99,7 @@ impl Turn<'_> {
         self.hand_over(pilot, gifts);
         // What these let begin may go to this pilot at once.
         self.settle_graph();
+        true
     }
 
     /// What a report brought may change what policies say: failures, what comes back, what little was known of.

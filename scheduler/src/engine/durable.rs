@@ -87,6 +87,10 @@ pub struct Pilot {
     pub drain: Option<DrainCause>,
     /// When and why it left or was given up.
     pub ended: Option<(Time, String)>,
+    /// Whether it left: it does not come back.
+    pub has_left: bool,
+    /// How often it came back after it was given up.
+    pub n_returns: u64,
     /// Tasks it has finished successfully, first results only.
     pub n_done: u64,
     /// Failed attempts it has reported.
@@ -105,6 +109,11 @@ impl Pilot {
     /// Whether it has not left and was not given up.
     pub fn is_live(&self) -> bool {
         self.ended.is_none()
+    }
+
+    /// The number that its session is made with. A session of before it was given up is none any more.
+    pub fn session(&self) -> u64 {
+        self.nonce.wrapping_add(self.n_returns)
     }
 
     /// Where it runs.
@@ -562,6 +571,8 @@ impl Durable {
                     acknowledged: 0,
                     drain: None,
                     ended: None,
+                    has_left: false,
+                    n_returns: 0,
                     n_done: 0,
                     n_failed: 0,
                     node_id,
@@ -590,9 +601,9 @@ impl Durable {
             Record::PilotDrained { pilot, why, .. } => {
                 self.with_pilot(*pilot, |pilot| pilot.drain = Some(why.clone()));
             }
-            Record::PilotLeft { pilot, why, at } => {
-                self.with_pilot(*pilot, |pilot| pilot.ended = Some((*at, why.clone())));
-            }
+            Record::PilotLeft { pilot, why, at } => self.with_pilot(*pilot, |pilot| {
+                (pilot.ended, pilot.has_left) = (Some((*at, why.clone())), true);
+            }),
             Record::PilotLost { pilot, why, blamed, at } => {
                 self.with_pilot(*pilot, |pilot| pilot.ended = Some((*at, why.clone())));
                 let place = self.place(*pilot);
@@ -612,7 +623,10 @@ impl Durable {
                 }
             }
             Record::PilotReturned { pilot, .. } => {
-                self.with_pilot(*pilot, |pilot| pilot.ended = None);
+                self.with_pilot(*pilot, |pilot| {
+                    (pilot.ended, pilot.has_left) = (None, false);
+                    pilot.n_returns = pilot.n_returns.saturating_add(1);
+                });
                 self.forget_end(*pilot);
                 self.resize_pilot(*pilot);
             }

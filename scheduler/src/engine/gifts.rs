@@ -58,9 +58,10 @@ impl Turn<'_> {
     /// Asks in the place of a pilot with nothing to do that cannot reach all others: the one at which most waits, which
     /// gives as much as if it had been asked by itself.
     pub(super) fn pass_hunt_on(&mut self, request: RequestId, thief: PilotId, session_nonce: Option<u64>) {
-        let known = self.pilot_of_session(thief, session_nonce).filter(|pilot| pilot.is_live());
-        let Some(platform) = known.map(|pilot| pilot.platform) else {
-            return self.refuse(request, Refusal::NoPilot(thief));
+        let platform = match self.pilot_of_session(thief, session_nonce) {
+            Ok(pilot) if pilot.is_live() => pilot.platform,
+            Ok(_) => return self.refuse(request, Refusal::SessionEnded(thief)),
+            Err(refusal) => return self.refuse(request, refusal),
         };
         let victim = self.where_most_waits(platform, thief);
         if let Some(state) = victim.and_then(|victim| self.volatile.pilots.get_mut(&victim)) {

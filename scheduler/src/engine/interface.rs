@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use serde::{Deserialize, Serialize};
 
 pub use super::{
+    agreement::Doubt,
     allocation::{KnownAllocation, ListedAllocation, SubmitOutcome},
     load::QueueLoad,
     scaling::{ScalingSpec, ScalingWay},
@@ -20,7 +21,7 @@ use super::{
     record::Record,
     scaling::{FoundProvider, Provider, Ratio, ScaleTrouble, ScalingChange},
     users::{TokenId, UserToken},
-    views::{AllocationView, JobView, PilotView, PlatformView, StatusView, TaskView},
+    views::{AllocationView, JobView, PilotView, PlatformView, SessionView, StatusView, TaskView},
     waits::Shape,
     weights::WeightsView,
 };
@@ -229,8 +230,8 @@ pub enum Query {
     ExplainAllocation(AllocationId),
     /// The job's spec as JSON.
     Spec(JobId),
-    /// The platform of a live pilot with that nonce.
-    PlatformOf(PilotId, u64),
+    /// What a live pilot with that session may ask for.
+    Session(PilotId, u64),
     /// Tasks of the job in a state, as ranges.
     TasksIn(JobId, TaskFilter),
     /// What a task waits for, or has waited for.
@@ -435,6 +436,23 @@ pub enum Refusal {
     /// Its pilot came before, and is another one.
     #[error("the pilot of {0:?} has come; a join token serves once there")]
     JoinedBefore(String),
+    /// Another pilot has come with that join token, and is there.
+    #[error(
+        "pilot {pilot} has come with the join token of {tag:?} and is not gone; another one may come when it has been \
+         silent for its heartbeat limit, or from the folder of the first"
+    )]
+    StillThere {
+        /// The allocation's tag.
+        tag: String,
+        /// The pilot.
+        pilot: PilotId,
+    },
+    /// The pilot has left, or was given up since the session began.
+    #[error("the session of pilot {0} has ended; register again")]
+    SessionEnded(PilotId),
+    /// It serves a later life of the manager.
+    #[error("pilot {0} serves a later life of this manager")]
+    OtherLife(PilotId),
     /// No such allocation.
     #[error("there is no allocation {0}")]
     UnknownAllocation(AllocationId),
@@ -514,6 +532,8 @@ pub enum Answer {
     Weights(Box<WeightsView>),
     /// Reasons, the decisive one first.
     Reasons(Vec<Reason>),
+    /// What a pilot may ask for.
+    Session(Box<SessionView>),
     /// A job's spec.
     Spec(Arc<str>),
     /// Tasks.
@@ -548,6 +568,20 @@ pub enum Notice {
         pilot: PilotId,
         /// How many.
         n: u64,
+    },
+    /// A pilot says what cannot be; told once for each.
+    PilotDoubted {
+        /// The pilot.
+        pilot: PilotId,
+        /// What it has said.
+        what: Doubt,
+    },
+    /// A second pilot comes with the join token of one that is there; told once for each.
+    JoinedTwice {
+        /// The one that is there.
+        pilot: PilotId,
+        /// Its allocation's tag.
+        tag: String,
     },
     /// A platform refused an allocation, or one ended before its pilot came.
     PlatformFailed {

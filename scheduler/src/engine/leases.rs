@@ -178,8 +178,11 @@ impl Turn<'_> {
     /// The pilot has said it.
     pub(super) fn note_answered(&mut self, pilot: PilotId, job: JobId, tasks: &TaskSet) {
         self.settle(pilot, job, tasks);
+        if let Some(former) = self.volatile.former.get_mut(&(job, pilot)) {
+            former.remove_all(tasks);
+        }
         let Some(state) = self.volatile.pilots.get_mut(&pilot) else { return };
-        for sets in [&mut state.revoked, &mut state.doubtful] {
+        for sets in [&mut state.revoked, &mut state.doubtful, &mut state.disowned] {
             if let Some(set) = sets.get_mut(&job) {
                 set.remove_all(tasks);
             }

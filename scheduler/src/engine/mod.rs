@@ -20,6 +20,7 @@ pub mod settings;
 pub mod users;
 pub mod views;
 
+mod agreement;
 mod attempts;
 pub mod by_size;
 pub mod declared;

@@ -23,19 +23,19 @@ use crate::{
 
 /// So many pilots of a job tell what its tasks write at most: nobody reads what more of them write.
 const N_SHOWING_MAX: usize = 64;
+/// A pilot that is refused because another one has its place comes again within this time.
+const SECOND_JOIN_PAUSE: Span = Span::from_secs(30);
 
 impl Turn<'_> {
     pub(super) fn register_pilot(&mut self, request: RequestId, registration: Registration) {
-        let Registration { tag, nonce, node, uptime } = registration;
+        let Registration { tag, nonce, node, uptime, predecessor } = registration;
         let Some((allocation, known)) = self.durable.allocation_of(&tag) else {
             return self.refuse(request, Refusal::NoAllocation(tag));
         };
         let came_before =
             |id: &&PilotId| self.durable.pilots().get(id).is_some_and(|held| held.nonce == nonce);
         if let Some(&pilot) = known.came.iter().rev().find(came_before) {
-            let acknowledged = self.durable.pilots()[&pilot].acknowledged;
-            let platform = self.name_of(known.platform);
-            return self.answer(request, Answer::Registered(Registered { pilot, acknowledged, platform }));
+            return self.register_again(request, pilot, tag);
         }
         if !known.is_live() || self.volatile.shutdown.is_some() {
             return self.refuse(request, Refusal::NoAllocation(tag));
@@ -43,15 +43,25 @@ impl Turn<'_> {
         if self.durable.joins_once(known.platform) && !known.is_unused() {
             return self.refuse(request, Refusal::JoinedBefore(tag));
         }
-        let (platform, before) = (known.platform, self.replaced(known, &node));
+        let before = match self.place_of(known, &node, predecessor) {
+            Ok(before) => before,
+            Err(pilot) => {
+                self.note_second_join(pilot, &tag);
+                return self.refuse(request, Refusal::StillThere { tag, pilot });
+            }
+        };
+        let platform = known.platform;
         let why = self.winding_up(platform).or_else(|| self.durable.given_back(known));
         let id = PilotId(self.durable.pilots().last_key_value().map_or(1, |(last, _)| last.0 + 1));
         let born_at = crate::time::Time(self.now.0.saturating_sub(uptime.0));
+        // One that the store has forgotten may hold tasks.
+        let is_of_before =
+            born_at <= self.volatile.started_at && known.intended_at < self.volatile.started_at;
         self.record(Record::PilotRegistered { pilot: id, allocation, nonce, node, born_at, at: self.now });
         let state = PilotState {
-            is_synced: true,
+            is_synced: !is_of_before,
             last_heard: self.now,
-            idle_since: Some(self.now),
+            idle_since: Some(self.now).filter(|_| !is_of_before),
             is_doubted: self.is_node_doubted(id),
             ..PilotState::default()
         };
@@ -74,43 +84,100 @@ impl Turn<'_> {
         if let Some(why) = why {
             self.drain_pilot(id, why);
         }
-        let platform = self.name_of(platform);
-        self.answer(request, Answer::Registered(Registered { pilot: id, acknowledged: 0, platform }));
+        self.answer_registration(request, id);
+    }
+
+    /// A pilot that is known presents itself again: an answer was lost, or its session has ended because it was given up.
+    fn register_again(&mut self, request: RequestId, id: PilotId, tag: String) {
+        let Some(pilot) = self.durable.pilots().get(&id) else { return };
+        if pilot.has_left {
+            return self.refuse(request, Refusal::NoAllocation(tag));
+        }
+        if !pilot.is_live() {
+            self.take_back(id);
+        }
+        self.answer_registration(request, id);
+    }
+
+    fn answer_registration(&mut self, request: RequestId, id: PilotId) {
+        let Some(pilot) = self.durable.pilots().get(&id) else { return };
+        let (acknowledged, session) = (pilot.acknowledged, pilot.session());
+        let platform = self.name_of(pilot.platform);
+        let registered = Registered { pilot: id, acknowledged, platform, session };
+        self.answer(request, Answer::Registered(registered));
+    }
+
+    /// Somebody else comes with a pilot's join token, and comes again for a while. Tells those who watch, once for each
+    /// pilot.
+    fn note_second_join(&mut self, pilot: PilotId, tag: &str) {
+        let Some(state) = self.volatile.pilots.get_mut(&pilot) else { return };
+        if state.second_join_at.replace(self.now).is_none() {
+            self.notify(Notice::JoinedTwice { pilot, tag: tag.to_owned() });
+        }
     }
 
     fn name_of(&self, platform: PlatformId) -> String {
         self.durable.platforms().get(&platform).map_or_else(String::new, |spec| spec.name.clone())
     }
 
-    /// The pilot in whose place one on that node comes: of the same node, or, where all nodes have theirs, one of a
-    /// node that has a newer one (it was gone, and spoke late), or the one that has been silent for longest: a batch
-    /// system may have begun the job again elsewhere.
-    fn replaced(&self, held: &Allocation, node: &NodeFacts) -> Option<PilotId> {
+    /// The pilot in whose place a new one comes, or that has the place and keeps it. A join token serves once for each
+    /// node: again only when the pilot that came with it is gone (it left, its batch job has ended, or it has been silent
+    /// for its heartbeat limit), or if the new one has the number that it drew, which is in its folder.
+    fn place_of(
+        &self,
+        held: &Allocation,
+        node: &NodeFacts,
+        predecessor: Option<u64>,
+    ) -> Result<Option<PilotId>, PilotId> {
         let mates = self.durable.live_pilots(held);
-        let place = |id: &PilotId| {
-            let mate = &self.durable.pilots()[id].node;
-            (&mate.hostname, mate.rank)
-        };
-        let same = mates.iter().find(|id| place(id) == (&node.hostname, node.rank)).copied();
-        if same.is_some() || mates.len() < held.n_nodes as usize {
-            return same;
+        let pilots = self.durable.pilots();
+        let is_before = |id: &PilotId| predecessor == Some(pilots[id].nonce);
+        let place = |id: &PilotId| (&pilots[id].node.hostname, pilots[id].node.rank);
+        let yields = |id: PilotId| if self.is_silent(id) { Ok(Some(id)) } else { Err(id) };
+        if let Some(before) = mates.iter().copied().find(is_before) {
+            return Ok(Some(before));
         }
-        let heard = |id: &PilotId| self.volatile.pilots.get(id).map(|state| state.last_heard);
+        if let Some(same) = mates.iter().copied().find(|id| place(id) == (&node.hostname, node.rank)) {
+            return yields(same);
+        }
+        let heard = |id: &&PilotId| self.volatile.pilots.get(*id).map(|state| state.last_heard);
+        let Some(longest) = mates.iter().min_by_key(heard).filter(|_| mates.len() >= held.n_nodes as usize)
+        else {
+            return Ok(None);
+        };
+        // The one before was given up. One that was gone, and speaks late, has the place of another node.
         let mut newer = BTreeSet::new();
         let late = mates.iter().rev().find(|id| !newer.insert(place(id)));
-        late.or_else(|| mates.iter().min_by_key(|id| heard(id))).copied()
+        match late.filter(|_| held.came.iter().any(is_before)) {
+            Some(late) => Ok(Some(*late)),
+            None => yields(*longest),
+        }
     }
 
-    /// The pilot of that number, unless the session is of another registration.
-    pub(super) fn pilot_of_session(&self, id: PilotId, session_nonce: Option<u64>) -> Option<&Pilot> {
-        let pilot = self.durable.pilots().get(&id)?;
-        session_nonce.is_none_or(|nonce| nonce == pilot.nonce).then_some(pilot)
+    /// Whether a pilot has been silent for its heartbeat limit.
+    fn is_silent(&self, id: PilotId) -> bool {
+        let limit = self.settings.heartbeat_limit;
+        let state = self.volatile.pilots.get(&id).filter(|state| state.parked.is_none());
+        state.is_some_and(|state| self.now.since(state.last_heard) >= limit)
+    }
+
+    /// The pilot of that number, if the session is its own and has not ended. It ends when the pilot leaves or is given up.
+    pub(super) fn pilot_of_session(&self, id: PilotId, session: Option<u64>) -> Result<&Pilot, Refusal> {
+        let pilot = self.durable.pilots().get(&id).ok_or(Refusal::NoPilot(id))?;
+        match session {
+            Some(session) if session != pilot.session() || !pilot.is_live() => Err(Refusal::SessionEnded(id)),
+            Some(_) | None => Ok(pilot),
+        }
     }
 
     pub(super) fn pull(&mut self, request: RequestId, id: PilotId, pull: Pull) {
-        let Some(pilot) = self.pilot_of_session(id, pull.session_nonce) else {
-            return self.refuse(request, Refusal::NoPilot(id));
+        let pilot = match self.pilot_of_session(id, pull.session_nonce) {
+            Ok(pilot) => pilot,
+            Err(refusal) => return self.refuse(request, refusal),
         };
+        if pull.epoch > self.volatile.epoch {
+            return self.leave_to_other_life(request, id, pull.epoch);
+        }
         if !pilot.is_live() {
             self.take_back(id);
         }
@@ -126,8 +193,9 @@ impl Turn<'_> {
             return;
         }
         if let Some(holds) = pull.holds.as_ref().filter(|_| pull.epoch == epoch) {
-            self.adopt(id, holds, pull.part_seen);
+            self.adopt(id, holds, &pull);
         }
+        self.compare(id, &pull);
         if !self.is_synced(id) {
             return self.ask_for_holdings(request, id);
         }
@@ -135,8 +203,12 @@ impl Turn<'_> {
         self.note_moved(id, &pull.moved);
         self.note_starved(id, &pull.starved);
         let has_report = pull.report.is_some();
-        if let Some(report) = pull.report {
-            self.take_report(id, report);
+        if let Some(report) = pull.report
+            && !self.take_report(id, report)
+        {
+            // Whatever it counts by, it is not what is counted here.
+            self.lose_step(id);
+            return self.ask_for_holdings(request, id);
         }
         // A new process that delivers what one before it left knows nothing of that one's tasks.
         if pull.epoch == epoch {
@@ -160,7 +232,7 @@ impl Turn<'_> {
     }
 
     /// A pilot has one parked pull at most: the older one is answered with nothing.
-    fn supersede(&mut self, id: PilotId) {
+    pub(super) fn supersede(&mut self, id: PilotId) {
         if let Some(older) = self.volatile.unpark(id) {
             self.answer_pull(older, id, None);
         }
@@ -237,7 +309,7 @@ impl Turn<'_> {
     }
 
     /// Asks a pilot that is not in step what it holds. Each question has a number of its own.
-    fn ask_for_holdings(&mut self, request: RequestId, id: PilotId) {
+    pub(super) fn ask_for_holdings(&mut self, request: RequestId, id: PilotId) {
         self.volatile.n_questions += 1;
         let asked = self.volatile.n_questions;
         if let Some(state) = self.volatile.pilots.get_mut(&id) {
@@ -247,26 +319,31 @@ impl Turn<'_> {
     }
 
     /// Takes a pilot at its word about what it holds. What another holds or nobody wants goes back.
-    fn adopt(&mut self, id: PilotId, holds: &Holdings, part_seen: u64) {
+    fn adopt(&mut self, id: PilotId, holds: &Holdings, pull: &Pull) {
         let Some(state) = self.volatile.pilots.get_mut(&id) else { return };
         if state.is_synced || state.asked != Some(holds.asked) {
             return;
         }
-        state.n_parts = part_seen;
+        (state.n_parts, state.confirmed) = (pull.part_seen, pull.part_seen);
         state.unconfirmed.clear();
-        state.revoked.clear();
         state.doubtful.clear();
         state.is_synced = true;
         state.told = holds.asked;
         self.volatile.n_unsynced -= 1;
+        // By what it held until now.
+        let mine = |held: &Held| self.leased_ever(id, held.job, &told_of(held));
+        let mine: Vec<TaskSet> = holds.tasks.iter().map(mine).collect();
+        self.note_told(id, pull.tally);
+        if let Some(state) = self.volatile.pilots.get_mut(&id) {
+            (state.revoked, state.disowned) = Default::default();
+        }
         self.settle_all(id);
         self.volatile.set_knowing(id, holds.templates.iter().copied());
         self.volatile.set_idle(self.durable, id, Some(self.now));
+        self.release_untold(id, holds);
         self.take_back_blame(id, holds);
-        for held in &holds.tasks {
-            let mut all = held.queued.clone();
-            all.insert_all(&held.running);
-            all.insert_all(&held.unreported);
+        for (held, mut all) in holds.tasks.iter().zip(mine) {
+            self.disown(id, held, &all);
             let wanted = self.adoptable(id, held.job, &all);
             let mut unwanted = held.queued.clone();
             unwanted.insert_all(&held.running);
@@ -291,6 +368,21 @@ impl Turn<'_> {
             self.command(id, PilotCommand::Drain);
         }
         self.end_grace();
+    }
+
+    /// What it was leased and does not hold is ready again.
+    fn release_untold(&mut self, id: PilotId, holds: &Holdings) {
+        let leases =
+            self.volatile.pilots.get(&id).map_or_else(Default::default, |state| state.leases.clone());
+        for (job, mut untold) in leases {
+            holds
+                .tasks
+                .iter()
+                .filter(|held| held.job == job)
+                .for_each(|held| untold.remove_all(&told_of(held)));
+            let taken = self.unlease(id, job, &untold);
+            self.make_ready(job, &taken);
+        }
     }
 
     /// What a pilot still has that it was thought to be lost with was not why: the network was, or the manager's
@@ -357,8 +449,9 @@ impl Turn<'_> {
         report: Option<Report>,
         reason: LeaveReason,
     ) {
-        let Some(pilot) = self.pilot_of_session(id, session_nonce) else {
-            return self.refuse(request, Refusal::NoPilot(id));
+        let pilot = match self.pilot_of_session(id, session_nonce) {
+            Ok(pilot) => pilot,
+            Err(refusal) => return self.refuse(request, refusal),
         };
         if !pilot.is_live() {
             self.take_back(id);
@@ -393,6 +486,7 @@ impl Turn<'_> {
             blamed: blamed.clone(),
             at: self.now,
         });
+        self.keep_former(id);
         self.suspect_all_of(id, &blamed);
         for Blamed { task, verdict, .. } in blamed {
             self.volatile.is_patient_again(task.job, task.index);
@@ -497,6 +591,12 @@ impl Turn<'_> {
                 return self.arm_pause(id);
             }
             None if self.now.since(state.last_heard) >= limit => {
+                // Its batch job was begun again: whoever comes in its place needs the allocation.
+                let is_awaited = state.second_join_at.is_some_and(|at| self.now < at + SECOND_JOIN_PAUSE);
+                if is_awaited && self.now < state.last_heard + limit + SECOND_JOIN_PAUSE {
+                    let until = state.last_heard + limit + SECOND_JOIN_PAUSE;
+                    return self.volatile.arm_pilot(id, until);
+                }
                 let silence = self.now.since(state.last_heard);
                 let why = match self.is_suspended(id) {
                     true => format!("its batch system has suspended it, and it was silent for {silence}"),
@@ -510,4 +610,12 @@ impl Turn<'_> {
         self.volatile.arm_pilot(id, (heard + limit).max(self.now + Span::from_millis(1)));
         self.arm_pause(id);
     }
+}
+
+/// All tasks of a job that a pilot says it has.
+pub(super) fn told_of(held: &Held) -> TaskSet {
+    let mut all = held.queued.clone();
+    all.insert_all(&held.running);
+    all.insert_all(&held.unreported);
+    all
 }

@@ -22,7 +22,7 @@ use super::{
 use crate::{
     edges::Dependence,
     ids::{AllocationId, JobId, PilotId, PlatformId, TaskId},
-    pull::{MovedBytes, NodeFacts},
+    pull::{MovedBytes, NodeFacts, Staging},
     ranges::TaskSet,
     resources::Resources,
     results::FailureKind,
@@ -274,6 +274,40 @@ pub struct StatusView {
     /// Platforms whose connections wait for a person.
     #[serde(default)]
     pub waiting_for_person: Vec<String>,
+    /// Results that were refused since the start, because their pilots were not leased the tasks.
+    #[serde(default)]
+    pub n_results_refused: u64,
+}
+
+/// What a pilot may ask for, beside its pulls.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SessionView {
+    /// Its platform.
+    pub platform: PlatformId,
+    /// Whether it has said what it holds; else its leases are not known.
+    pub is_in_step: bool,
+    /// The tasks that it was leased, and those that were taken from it and it has not answered for.
+    pub jobs: Vec<SessionJob>,
+}
+
+/// A job of which a pilot has tasks.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SessionJob {
+    /// Which.
+    pub job: JobId,
+    /// Its tasks there.
+    pub tasks: TaskSet,
+    /// Which files come and go with them.
+    pub staging: Staging,
+    /// The jobs that it comes after.
+    pub after: Vec<JobId>,
+}
+
+impl SessionView {
+    /// The tasks of a job; `None`: there are none.
+    pub fn tasks(&self, job: JobId) -> Option<&TaskSet> {
+        self.jobs.iter().find(|held| held.job == job).map(|held| &held.tasks)
+    }
 }
 
 /// Reads the state for one answer.
@@ -327,14 +361,27 @@ impl<'a> Reader<'a> {
             Query::ExplainAllocation(id) => Answer::Reasons(self.explain_allocation(id)?),
             Query::ExplainPlatform(name) => Answer::Reasons(self.explain_platform(&name)?),
             Query::Spec(id) => Answer::Spec(self.known_job(id)?.request.spec.clone()),
-            Query::PlatformOf(id, nonce) => {
-                let pilot = self.durable.pilots().get(&id).filter(|pilot| pilot.is_live());
-                let pilot = pilot.filter(|pilot| pilot.nonce == nonce);
-                Answer::Attached(pilot.ok_or(Refusal::NoPilot(id))?.platform)
-            }
+            Query::Session(id, session) => Answer::Session(Box::new(self.session(id, session)?)),
             Query::TasksIn(id, filter) => Answer::Tasks(self.tasks_in(id, self.known_job(id)?, filter)),
             Query::WaitedFor(task) => Answer::WaitedFor(self.waited_for(task)?),
         })
+    }
+
+    fn session(&self, id: PilotId, session: u64) -> Result<SessionView, Refusal> {
+        let pilot = self.durable.pilots().get(&id).ok_or(Refusal::NoPilot(id))?;
+        let state = self.volatile.pilots.get(&id).filter(|_| pilot.is_live() && pilot.session() == session);
+        let (platform, state) = (pilot.platform, state.ok_or(Refusal::SessionEnded(id))?);
+        let mut held = BTreeMap::<JobId, TaskSet>::new();
+        for (job, tasks) in state.leases.iter().chain(&state.revoked) {
+            held.entry(*job).or_default().insert_all(tasks);
+        }
+        let of_job = |(job, tasks)| {
+            let request = &self.durable.jobs().get(&job)?.request;
+            let after = request.after.iter().map(|dependence| dependence.on).collect();
+            Some(SessionJob { job, tasks, staging: request.needs.staging, after })
+        };
+        let jobs = held.into_iter().filter_map(of_job).collect();
+        Ok(SessionView { platform, is_in_step: state.is_synced, jobs })
     }
 
     pub(super) fn known_job(&self, id: JobId) -> Result<&'a Job, Refusal> {
@@ -627,7 +674,8 @@ impl<'a> Reader<'a> {
     }
 
     fn status(&self) -> StatusView {
-        let mut status = StatusView { now: self.now, ..StatusView::default() };
+        let mut status =
+            StatusView { now: self.now, n_results_refused: self.volatile.n_refused, ..StatusView::default() };
         for (id, job) in self.durable.jobs() {
             match (job.ended_at.is_some(), job.is_paused) {
                 (true, _) => status.n_jobs_over += 1,

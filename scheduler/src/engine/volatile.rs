@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
+    agreement::GoesOn,
     allocation::Compared,
     by_size::BySize,
     doubts::RowBegan,
@@ -57,6 +58,8 @@ pub struct Volatile {
     pub pilots: BTreeMap<PilotId, Box<PilotState>>,
     /// How many of them have not said, in this epoch, what they hold.
     pub n_unsynced: usize,
+    /// Pilots of before this epoch that have said in it what they hold, and with which number their reports go on.
+    pub told: BTreeMap<PilotId, GoesOn>,
     /// Which open tasks wait for others.
     pub graph: Graph,
     /// Parked pulls.
@@ -78,6 +81,10 @@ pub struct Volatile {
     pub user_cores: BTreeMap<String, u64>,
     /// Results that pilots have and have not reported, of tasks that another one held when they said so.
     pub owed: BTreeMap<(JobId, PilotId), TaskSet>,
+    /// What pilots held when they were given up and have not answered for since.
+    pub former: BTreeMap<(JobId, PilotId), TaskSet>,
+    /// Results that were refused because their pilots were not leased the tasks.
+    pub n_refused: u64,
     /// Of each job what was held by pilots that were lost while tasks of it ran: one of them may have taken those down.
     /// What was only held is none any more once it has run elsewhere; what was blamed is one until it has ended.
     pub suspects: BTreeMap<JobId, TaskSet>,
@@ -211,6 +218,16 @@ pub struct PilotState {
     pub n_parts: u64,
     /// Parts that it has not confirmed.
     pub unconfirmed: Vec<Part>,
+    /// The highest number of a part that was confirmed.
+    pub confirmed: u64,
+    /// The highest number of a pull of its process, where it counts them.
+    pub last_pull: u64,
+    /// Tasks that it said to hold and was not leased, until it has answered for them.
+    pub disowned: BTreeMap<JobId, TaskSet>,
+    /// Whether it was told to those who watch that what it says cannot be.
+    pub is_doubt_told: bool,
+    /// When somebody else came with its join token last.
+    pub second_join_at: Option<Time>,
     /// What it must be told.
     pub commands: Vec<PilotCommand>,
     /// Jobs whose templates it has been sent.

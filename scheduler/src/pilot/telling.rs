@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{Ending, Lane, PilotAction, PilotCore, Sealed, sets, staging::Delivering};
+use super::{Ending, Gathered, Lane, PilotAction, PilotCore, Sealed, sets, staging::Delivering};
 use crate::{
     ids::{JobId, TaskId},
-    pull::{Held, Holdings, Pull},
+    pull::{Held, Holdings, Pull, Tally},
     ranges::TaskSet,
     results::{Failure, FailureKind, JobReport, Report, Successes, TaskOutput, Usage},
     time::{Span, Time},
@@ -95,6 +95,7 @@ impl PilotCore {
 
     pub(super) fn send(&mut self, lane: Lane, report: Option<u64>, actions: &mut Vec<PilotAction>) {
         let told = self.must_tell.take();
+        self.n_pulls += 1;
         self.told = self.told.max(told.unwrap_or(0));
         let pull = Pull {
             epoch: self.epoch,
@@ -121,10 +122,28 @@ impl PilotCore {
             session_nonce: None,
             // As efforts.
             starved: Vec::new(),
+            tally: Some(self.tally()),
         };
         self.in_flight[lane as usize] = true;
         self.is_news_untold = false;
         actions.push(PilotAction::Pull { lane, pull: Box::new(pull), report });
+    }
+
+    /// Counts what [`PilotCore::holds`] lists, without making the sets. What is in two of them counts twice.
+    fn tally(&self) -> Tally {
+        let queued: u64 = self.jobs.values().map(|queue| queue.queued.len()).sum();
+        let in_hand = self.ahead.len() + self.staged.len() + self.delivering.len();
+        let in_hand = in_hand + self.running.len() + self.unjudged.len();
+        let sealed = self.sealed.iter().flat_map(|sealed| &sealed.tasks);
+        let sealed: u64 = sealed.map(|(_, tasks)| tasks.len()).sum();
+        let gathered = |gathered: &Gathered| {
+            let given: u64 = gathered.given.values().map(TaskSet::len).sum();
+            let n_ended = gathered.attempts.len() + gathered.failures.len();
+            gathered.returned.len() + given + n_ended as u64
+        };
+        let gathered: u64 = self.gathered.values().map(gathered).sum();
+        let acknowledged = self.sealed.front().map_or(self.seq, |sealed| sealed.seq.saturating_sub(1));
+        Tally { number: self.n_pulls, acknowledged, n_held: queued + in_hand as u64 + sealed + gathered }
     }
 
     pub(super) fn holds(&self) -> Vec<Held> {

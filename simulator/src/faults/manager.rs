@@ -6,7 +6,7 @@ use scheduler::{
     engine::{
         Engine,
         durable::Durable,
-        interface::{Answer, Effect, Event, Query, QueueLoad, RequestId, Step, TaskFilter},
+        interface::{Answer, Effect, Event, Notice, Query, QueueLoad, RequestId, Step, TaskFilter},
         record::Record,
     },
     ids::{JobId, PilotId, PlatformId},
@@ -220,6 +220,10 @@ impl World<'_> {
             Effect::Answer { request, answer } => {
                 self.audit_answer(request, &answer)?;
                 return self.deliver(request, answer);
+            }
+            // Whatever happens to messages, no pilot says what cannot be.
+            Effect::Notify(Notice::PilotDoubted { pilot, what }) if self.auditor.is_some() => {
+                return Err(Violation(format!("pilot {pilot} is not believed: {what}")));
             }
             Effect::Notify(_) => return Ok(()),
             Effect::Submit { platform, allocation, tag, walltime } => {

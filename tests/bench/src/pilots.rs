@@ -171,7 +171,7 @@ impl Pilot {
             agent_version: env!("CARGO_PKG_VERSION").to_owned(),
             ..NodeFacts::default()
         };
-        let registration = Registration { tag, nonce: 1, node, uptime: Span::ZERO };
+        let registration = Registration { tag, nonce: 1, node, uptime: Span::ZERO, predecessor: None };
         let body = Format::Postcard.encode(&RegisterRequest { version: VERSION, registration })?;
         let answer = connection.exchange(call(REGISTER_PATH), &body).await?;
         let answer: RegisterAnswer = Format::Postcard.decode(&answer)?;

@@ -213,7 +213,7 @@ fn seeds() -> Vec<Vec<u8>> {
     let tasks = TaskSet::from(0..9);
     let kill = vec![PilotCommand::Kill { job: JobId(1), tasks: tasks.clone() }];
     let back = vec![PilotCommand::Return { job: JobId(1), tasks }, PilotCommand::Forget { job: JobId(1) }];
-    let registered = Registered { pilot: PilotId(1), acknowledged: 0, platform: String::new() };
+    let registered = Registered { pilot: PilotId(1), acknowledged: 0, platform: String::new(), session: 0 };
     let registered = RegisterAnswer {
         registered,
         session: "pfs_x.y".into(),

@@ -109,7 +109,7 @@ pub(crate) fn registration(tag: &str, nonce: u64) -> Registration {
         walltime_left: Some(Span::from_secs(3600)),
         ..NodeFacts::default()
     };
-    Registration { tag: tag.into(), nonce, node, uptime: Span::from_millis(20) }
+    Registration { tag: tag.into(), nonce, node, uptime: Span::from_millis(20), predecessor: None }
 }
 
 /// A report of successes, a failure, tasks given back, and output.

@@ -17,6 +17,15 @@ use super::scene::{Reply, Scene, echo};
 /// More than a few pieces, and no whole number of them.
 const N_BYTES: usize = 1_000_001;
 
+/// A job whose task needs these.
+fn needing(objects: &[(Digest, usize)]) -> JobSpec {
+    let (sha256, bytes) = objects.iter().map(|(sha256, bytes)| (*sha256, *bytes as u64)).unzip();
+    let objects = Objects { sha256, bytes };
+    let n_tasks = objects.sha256.len() as u64;
+    let input = Input { from: "{x}".into(), to: "in".into(), objects, ..Input::default() };
+    JobSpec { workdir: WorkDirPolicy::Scratch, inputs: vec![input], ..echo(n_tasks) }
+}
+
 /// A file at the manager.
 struct Object {
     sha256: Digest,
@@ -79,7 +88,7 @@ async fn a_rotten_object_is_found_out_when_it_is_fetched_and_can_be_brought_anew
 async fn a_good_object_stays_whatever_becomes_of_who_fetches_it() {
     let mut scene = Scene::start().await;
     let object = Object::new(&scene).await;
-    let session = scene.pilot().await.session;
+    let session = scene.pilot_at_work(&needing(&[(object.sha256, N_BYTES)])).await.session;
     let by_pilot = object.path.replace("/api/v1", "/pilot/v1");
     for (path, token) in [(&object.path, scene.ann()), (&by_pilot, session)] {
         let head = scene.call("HEAD", path, &token, "").await;
@@ -122,7 +131,6 @@ async fn an_object_that_has_become_shorter_is_found_out_by_who_knows_its_size() 
 #[tokio::test]
 async fn small_files_come_in_packs_and_go_in_packs() {
     let mut scene = Scene::start().await;
-    let session = scene.pilot().await.session;
     let all: Vec<(Digest, Vec<u8>)> = (0..300_u32)
         .map(|n| {
             let contents = n.to_string().into_bytes();
@@ -147,6 +155,9 @@ async fn small_files_come_in_packs_and_go_in_packs() {
     assert_eq!((reply.status, reply.json()), (201, json!({"files": 300})));
     assert_eq!(missing().await, json!({"sha256": []}));
 
+    let needed: Vec<(Digest, usize)> =
+        all.iter().map(|(sha256, contents)| (*sha256, contents.len())).collect();
+    let session = scene.pilot_at_work(&needing(&needed)).await.session;
     let ask = async |token: &str, sha256: &[Digest]| {
         scene.call("POST", "/pilot/v1/packs", token, json!({"sha256": sha256}).to_string()).await
     };
@@ -160,7 +171,7 @@ async fn small_files_come_in_packs_and_go_in_packs() {
 async fn the_rest_of_a_file_is_given_to_a_pilot_that_has_its_beginning() {
     let mut scene = Scene::start().await;
     let object = Object::new(&scene).await;
-    let session = scene.pilot().await.session;
+    let session = scene.pilot_at_work(&needing(&[(object.sha256, N_BYTES)])).await.session;
     let path = object.path.replace("/api/v1", "/pilot/v1");
     for (range, status, from) in [
         ("bytes=700000-", 206, 700_000),

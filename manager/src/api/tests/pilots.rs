@@ -5,12 +5,12 @@ use protocol::{
     peers::{HUNT_PATH, HuntAnswer, HuntRequest},
     pilot::{
         LEAVE_PATH, LeaveAnswer, LeaveRequest, PULL_PATH, PullRequest, REGISTER_PATH, RegisterAnswer,
-        RegisterRequest, VERSION,
+        RegisterRequest, TAILS_PATH, VERSION,
     },
 };
 use scheduler::{
     ids::PilotId,
-    pull::{LeaveReason, Pull, PullAnswer},
+    pull::{LeaveReason, Pull, PullAnswer, Registration},
     time::Span,
 };
 use serde_json::json;
@@ -171,4 +171,71 @@ async fn a_parked_pull_is_ended_when_the_api_ends() {
     let (refused, ()) = tokio::join!(parked, stop);
     assert_eq!(refused.err().unwrap().refusal(), (503, "ending".to_owned()));
     scene.served.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_session_ends_with_its_pilot_on_every_route() {
+    let mut scene = Scene::start().await;
+    let pilot = scene.pilot().await;
+    let leave = LeaveRequest { pilot: pilot.id, report: None, reason: LeaveReason::Told };
+    let left: Result<LeaveAnswer, Reply> =
+        scene.exchange(LEAVE_PATH, &pilot.session, Format::Json, &leave).await;
+    assert!(left.is_ok());
+    let ended = (401, "session-ended".to_owned());
+    let of_pull = PullRequest { pilot: pilot.id, pull: Pull::default() };
+    let pulled: Result<PullAnswer, Reply> =
+        scene.exchange(PULL_PATH, &pilot.session, Format::Json, &of_pull).await;
+    assert_eq!(pulled.err().unwrap().refusal(), ended);
+    let object = format!("/pilot/v1/objects/{}", "0".repeat(64));
+    let tails = json!({"pilot": pilot.id, "n_reports": 0, "tails": []});
+    let hunt = json!({"pilot": pilot.id});
+    for (method, path, body) in [
+        ("GET", &*object, json!(null)),
+        ("PUT", &*object, json!(null)),
+        ("POST", "/pilot/v1/packs", json!({"sha256": []})),
+        ("PUT", "/pilot/v1/packs", json!(null)),
+        ("POST", "/pilot/v1/waits", json!({"waits": []})),
+        ("GET", "/pilot/v1/stores?job=1&place=store://files/x&way=read", json!(null)),
+        ("GET", "/pilot/v1/tasks/1/0/inputs", json!(null)),
+        ("POST", HUNT_PATH, hunt),
+        ("POST", TAILS_PATH, tails),
+    ] {
+        let request = hyper::Request::builder()
+            .method(method)
+            .uri(path)
+            .header("host", "here")
+            .header("authorization", format!("Bearer {}", pilot.session))
+            .header("content-type", "application/json")
+            .body(body.to_string().into())
+            .unwrap();
+        assert_eq!(scene.send(request).await.refusal(), ended, "{method} {path}");
+    }
+}
+
+#[tokio::test]
+async fn a_join_token_registers_once_while_its_pilot_is_there() {
+    let mut scene = Scene::start().await;
+    let pilot = scene.pilot().await;
+    let token = scene.tokens.join(&pilot.tag);
+    let register = async |nonce, predecessor| {
+        let registration = Registration { nonce, predecessor, ..registration(&pilot.tag) };
+        let message = RegisterRequest { version: VERSION, registration };
+        let answer: Result<RegisterAnswer, Reply> =
+            scene.exchange(REGISTER_PATH, &token, Format::Postcard, &message).await;
+        answer
+    };
+    for predecessor in [None, Some(8)] {
+        let refused = register(99, predecessor).await.err().unwrap();
+        assert_eq!(refused.refusal(), (425, "still-there".to_owned()), "an agent tries it again");
+    }
+    let pull = PullRequest { pilot: pilot.id, pull: Pull::default() };
+    let of_first = async || {
+        let answer: Result<PullAnswer, Reply> =
+            scene.exchange(PULL_PATH, &pilot.session, Format::Json, &pull).await;
+        answer.err().map(|reply| reply.refusal())
+    };
+    assert_eq!(of_first().await, None, "the first one works on");
+    let again = register(99, Some(7)).await.ok().unwrap();
+    assert_ne!(again.registered.pilot, pilot.id, "it was started again where the first one was");
+    assert_eq!(of_first().await, Some((401, "session-ended".to_owned())));
 }

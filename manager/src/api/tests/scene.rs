@@ -223,6 +223,21 @@ impl Scene {
         Pilot { id: answer.registered.pilot, session: answer.session, tag, epoch: 0, part_seen: 0 }
     }
 
+    /// A pilot that was sent a task of this job, at least.
+    pub(super) async fn pilot_at_work(&mut self, spec: &JobSpec) -> Pilot {
+        let mut pilot = self.pilot().await;
+        self.submit(spec).await;
+        self.is_sent_tasks(&mut pilot).await;
+        pilot
+    }
+
+    /// Takes what is there for a pilot.
+    pub(super) async fn is_sent_tasks(&self, pilot: &mut Pilot) {
+        let pull = Pull { is_hungry: true, ..Pull::default() };
+        let answer = self.pull(pilot, Format::Json, pull).await;
+        assert!(answer.parts.iter().any(|part| !part.bundles.is_empty()), "{answer:?}");
+    }
+
     /// A pilot's exchange in a format.
     pub(super) async fn exchange<T: DeserializeOwned>(
         &self,
@@ -278,6 +293,7 @@ pub(super) fn registration(tag: &str) -> Registration {
             ..NodeFacts::default()
         },
         uptime: Span::ZERO,
+        predecessor: None,
     }
 }
 

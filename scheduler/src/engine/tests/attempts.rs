@@ -319,7 +319,8 @@ fn a_restarted_agent_is_blamed_for_what_ran_also_when_it_delivers_what_was_left(
     let report = Some(Report { seq: 1, jobs: vec![JobReport { successes, ..JobReport::new(job) }] });
     scene.pull(pilot, Pull { report, ..Pull::default() });
     let node = NodeFacts { capacity: Resources::cores(2), ..NodeFacts::default() };
-    let registration = Box::new(Registration { tag, nonce: 2, node, uptime: Span::ZERO });
+    let registration = Registration { tag, nonce: 2, node, uptime: Span::ZERO, predecessor: Some(1) };
+    let registration = Box::new(registration);
     scene.say(|request| Event::PilotRegistered { request, registration });
     assert_eq!(scene.counts(job), "active w1 p0 d1 f1 c0");
     let cancelled = scene.effects.iter().any(|effect| matches!(effect, Effect::Cancel { .. }));

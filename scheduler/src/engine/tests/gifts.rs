@@ -209,7 +209,7 @@ fn who_cannot_reach_others_has_the_one_asked_at_which_most_waits() {
     let hunt = |scene: &mut Scene, pilot, nonce| {
         scene.say(|request| Event::HuntAsked { request, pilot, session_nonce: nonce })
     };
-    assert_eq!(hunt(&mut scene, thief, Some(12345)), Some(Answer::Refused(Refusal::NoPilot(thief))));
+    assert_eq!(hunt(&mut scene, thief, Some(12345)), Some(Answer::Refused(Refusal::SessionEnded(thief))));
     assert_eq!(hunt(&mut scene, PilotId(99), None), Some(Answer::Refused(Refusal::NoPilot(PilotId(99)))));
     let passed_on = |is_any_asked| Some(Answer::HuntPassedOn { is_any_asked });
     let later = |scene: &mut Scene| scene.now = scene.now + Span::from_millis(10);

@@ -74,13 +74,13 @@ fn who_had_a_pilots_number_before_the_store_was_put_back_is_not_that_pilot() {
         let pull = Pull { session_nonce: Some(session_nonce), ..hungry() };
         scene.say(|request| Event::Pulled { request, pilot, pull: Box::new(pull) })
     };
-    assert_eq!(pull(nonce + 1), Some(Answer::Refused(Refusal::NoPilot(pilot))));
+    assert_eq!(pull(nonce + 1), Some(Answer::Refused(Refusal::SessionEnded(pilot))));
     assert!(matches!(pull(nonce), Some(Answer::Pull(answer)) if !answer.parts.is_empty()));
     let mut leave = |nonce| {
         let (session_nonce, reason) = (Some(nonce), LeaveReason::Told);
         scene.say(|request| Event::PilotLeft { request, pilot, session_nonce, report: None, reason })
     };
-    assert_eq!(leave(nonce + 1), Some(Answer::Refused(Refusal::NoPilot(pilot))));
+    assert_eq!(leave(nonce + 1), Some(Answer::Refused(Refusal::SessionEnded(pilot))));
     assert_eq!(leave(nonce), Some(Answer::Left));
 }
 

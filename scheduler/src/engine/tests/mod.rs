@@ -1,6 +1,7 @@
 //! What must hold of the engine, one behaviour a test, all through `Scene`, which checks the
 //! invariants and that replayed records give the live state after every event.
 
+mod agreement;
 mod alone;
 mod attempts;
 mod causes;
@@ -177,8 +178,13 @@ impl Scene {
 
     fn register(&mut self, tag: &str, node: NodeFacts) -> PilotId {
         let nonce = u64::from(node.rank) + 1;
-        let registration =
-            Box::new(Registration { tag: tag.into(), nonce, node, uptime: Span::from_millis(10) });
+        let registration = Box::new(Registration {
+            tag: tag.into(),
+            nonce,
+            node,
+            uptime: Span::from_millis(10),
+            predecessor: None,
+        });
         match self.say(|request| Event::PilotRegistered { request, registration }) {
             Some(Answer::Registered(registered)) => registered.pilot,
             other => panic!("registration was answered by {other:?}"),

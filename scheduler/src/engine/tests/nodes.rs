@@ -94,8 +94,20 @@ fn an_agent_that_is_started_again_takes_the_place_of_its_own_node() {
     let mut scene = Scene::new();
     let tag = scene.four_nodes();
     let pilots: Vec<PilotId> = (0..4).map(|rank| scene.register(&tag, node("n", rank))).collect();
-    let again = Registration { tag, nonce: 77, node: node("n", 2), uptime: Span::ZERO };
-    scene.say(|request| Event::PilotRegistered { request, registration: Box::new(again) });
+    let mut again =
+        Registration { tag, nonce: 77, node: node("n", 2), uptime: Span::ZERO, predecessor: None };
+    let mut say = |registration: &Registration| {
+        let registration = Box::new(registration.clone());
+        scene.say(|request| Event::PilotRegistered { request, registration })
+    };
+    for predecessor in [None, Some(78)] {
+        again.predecessor = predecessor;
+        let pilot = pilots[2];
+        let refused = Some(Answer::Refused(Refusal::StillThere { tag: again.tag.clone(), pilot }));
+        assert_eq!(say(&again), refused, "anybody can say where he is");
+    }
+    again.predecessor = Some(3);
+    assert!(matches!(say(&again), Some(Answer::Registered(_))), "it knows the number of the one before");
     let is_live = |pilot: &PilotId| scene.engine.durable().pilots()[pilot].is_live();
     assert_eq!(pilots.iter().map(is_live).collect::<Vec<_>>(), [true, true, false, true]);
     assert_eq!((scene.n_live(), scene.state_of_first()), (4, "running"));
@@ -107,8 +119,13 @@ fn who_was_gone_and_speaks_late_costs_no_other_pilot_its_place() {
     let tag = scene.four_nodes();
     let mut pilots: Vec<PilotId> = (0..4).map(|rank| scene.register(&tag, node("n", rank))).collect();
     let mut again = |scene: &mut Scene, nonce, rank| {
-        let registration =
-            Box::new(Registration { tag: tag.clone(), nonce, node: node("n", rank), uptime: Span::ZERO });
+        let registration = Box::new(Registration {
+            tag: tag.clone(),
+            nonce,
+            node: node("n", rank),
+            uptime: Span::ZERO,
+            predecessor: Some(u64::from(rank) + 1),
+        });
         match scene.say(|request| Event::PilotRegistered { request, registration }) {
             Some(Answer::Registered(registered)) => pilots.push(registered.pilot),
             other => panic!("{other:?}"),
@@ -133,16 +150,30 @@ fn a_batch_job_that_begins_again_elsewhere_has_no_more_pilots_than_nodes() {
     let mut scene = Scene::new();
     let tag = scene.four_nodes();
     (0..4).for_each(|rank| _ = scene.register(&tag, node("old", rank)));
-    for rank in 0..4 {
+    let comes = |scene: &mut Scene, rank| {
         let registration = Box::new(Registration {
             tag: tag.clone(),
             nonce: 100 + u64::from(rank),
             node: node("new", rank),
             uptime: Span::ZERO,
+            predecessor: None,
         });
-        scene.say(|request| Event::PilotRegistered { request, registration });
-        assert_eq!(scene.n_live(), 4);
+        scene.say(|request| Event::PilotRegistered { request, registration })
+    };
+    for rank in 0..4 {
+        let refused = comes(&mut scene, rank);
+        assert!(matches!(refused, Some(Answer::Refused(Refusal::StillThere { .. }))), "{refused:?}");
     }
+    let told = |effect: &Effect| matches!(effect, Effect::Notify(Notice::JoinedTwice { .. }));
+    assert!(!scene.effects.iter().any(told), "that is told once");
+    assert_eq!(scene.n_live(), 4);
+    // They come again until those of before have been silent for long enough; the batch job is not cancelled meanwhile.
+    for _ in 0..10 {
+        scene.wait_awake(10);
+        assert!(!scene.effects.iter().any(|effect| matches!(effect, Effect::Cancel { .. })));
+        (0..4).for_each(|rank| _ = comes(&mut scene, rank));
+    }
+    assert_eq!(scene.n_live(), 4);
     let live = scene.engine.durable().pilots().values().filter(|pilot| pilot.is_live());
     assert!(live.into_iter().all(|pilot| pilot.node.hostname == "new"));
 }

@@ -153,8 +153,13 @@ fn where_a_join_token_serves_once_only_its_pilot_comes_again() {
             }
             assert_eq!(scene.register(&tag, NodeFacts::default()), pilot, "its session was void");
         }
-        let stranger =
-            Registration { tag: tag.clone(), nonce: 99, node: NodeFacts::default(), uptime: Span::ZERO };
+        let stranger = Registration {
+            tag: tag.clone(),
+            nonce: 99,
+            node: NodeFacts::default(),
+            uptime: Span::ZERO,
+            predecessor: Some(1),
+        };
         let said = scene.say(|request| Event::PilotRegistered { request, registration: Box::new(stranger) });
         match joins_once {
             true => assert_eq!(said, Some(Answer::Refused(Refusal::JoinedBefore(tag)))),

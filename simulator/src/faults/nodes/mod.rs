@@ -9,7 +9,7 @@ pub(crate) mod tasks;
 use std::collections::{BTreeMap, VecDeque};
 
 use scheduler::{
-    engine::interface::{Answer, Event},
+    engine::interface::{Answer, Event, Refusal},
     ids::{JobId, PilotId, TaskId},
     pilot::{Lane, PilotAction, PilotCore, PilotEvent, PilotLimits},
     pull::{
@@ -49,6 +49,8 @@ pub(super) struct Node {
     capacity: Resources,
     pub(super) walltime_end: Option<Time>,
     nonce: u64,
+    /// That of the process before, if its spool is there.
+    predecessor: Option<u64>,
     /// Which process of the agent this is; 0: none yet.
     pub(super) life: u64,
     process: Option<Process>,
@@ -64,6 +66,7 @@ struct Process {
     core: PilotCore,
     born: Time,
     id: Option<PilotId>,
+    session: Option<u64>,
     /// Whether it first delivers what the process before it left, under that one's nonce.
     is_heir: bool,
     natures: BTreeMap<JobId, (Nature, TaskNeeds)>,
@@ -143,6 +146,7 @@ impl World<'_> {
             capacity,
             walltime_end,
             nonce,
+            predecessor: None,
             life: 0,
             process: None,
             spool: BTreeMap::new(),
@@ -161,7 +165,7 @@ impl World<'_> {
         held.life += 1;
         let is_heir = !held.spool.is_empty();
         if !is_heir {
-            held.nonce = nonce;
+            held.predecessor = Some(std::mem::replace(&mut held.nonce, nonce)).filter(|_| held.life > 1);
         }
         let life = held.life;
         let limits = PilotLimits {
@@ -174,6 +178,7 @@ impl World<'_> {
             core: PilotCore::new(limits),
             born: now,
             id: None,
+            session: None,
             is_heir,
             natures: BTreeMap::new(),
             running: BTreeMap::new(),
@@ -249,7 +254,8 @@ impl World<'_> {
             ..NodeFacts::default()
         };
         let uptime = now.since(process.born);
-        let registration = Registration { tag: held.tag.clone(), nonce: held.nonce, node: facts, uptime };
+        let (tag, nonce, predecessor) = (held.tag.clone(), held.nonce, held.predecessor);
+        let registration = Registration { tag, nonce, node: facts, uptime, predecessor };
         self.send(Asker::Registration { node, life }, |request| Event::PilotRegistered {
             request,
             registration: Box::new(registration.clone()),
@@ -266,6 +272,7 @@ impl World<'_> {
                 let held = &mut self.nodes[node];
                 let Some(process) = &mut held.process else { return Ok(()) };
                 process.id = Some(registered.pilot);
+                process.session = Some(registered.session);
                 held.spool.retain(|seq, _| *seq > registered.acknowledged);
                 if process.is_heir {
                     self.deliver_leftover(node, life, None);
@@ -292,6 +299,20 @@ impl World<'_> {
                 self.after(span, Happening::Heard { node, life, event });
                 Ok(())
             }
+            // It has left its place to nobody else yet, or must register again: its session has ended.
+            (Asker::Registration { node, life }, Answer::Refused(Refusal::StillThere { .. })) => {
+                self.after(span + Span::from_secs(5), Happening::Arriving { node, life });
+                Ok(())
+            }
+            (Asker::Leftover { node, life, .. }, Answer::Refused(Refusal::SessionEnded(_))) => {
+                self.after(span, Happening::Arriving { node, life });
+                Ok(())
+            }
+            (Asker::Pull { node, life, lane }, Answer::Refused(Refusal::SessionEnded(_))) => {
+                self.after(span, Happening::Arriving { node, life });
+                self.unanswered(Asker::Pull { node, life, lane });
+                Ok(())
+            }
             (Asker::Registration { node, life }, Answer::Refused(_))
             | (Asker::Leftover { node, life, .. }, Answer::Refused(_))
             | (Asker::Pull { node, life, .. }, Answer::Refused(_))
@@ -314,10 +335,11 @@ impl World<'_> {
         let Some((&number, report)) = held.spool.first_key_value() else {
             return self.leftovers_are_over(node, life);
         };
-        let mut pull = Pull { report: Some(report.clone()), ..Pull::default() };
+        let session_nonce = held.process.as_ref().and_then(|process| process.session);
+        let mut pull = Pull { report: Some(report.clone()), session_nonce, ..Pull::default() };
         if let Some((epoch, asked)) = resync {
             pull.epoch = epoch;
-            let tasks = report.jobs.iter().map(unreported).collect();
+            let tasks = held.spool.values().flat_map(|report| &report.jobs).map(unreported).collect();
             pull.holds = Some(Holdings { asked, tasks, templates: Vec::new() });
         }
         self.send(Asker::Leftover { node, life, number }, |request| Event::Pulled {
@@ -354,9 +376,9 @@ impl World<'_> {
         let nonce = self.luck.draw();
         let held = &mut self.nodes[node];
         let Some(process) = held.process.as_mut().filter(|_| held.life == life) else { return };
-        (process.id, process.is_heir) = (None, false);
+        (process.id, process.session, process.is_heir) = (None, None, false);
         held.spool.clear();
-        held.nonce = nonce;
+        held.predecessor = Some(std::mem::replace(&mut held.nonce, nonce));
         self.after(Span(1), Happening::Arriving { node, life });
     }
 
@@ -441,16 +463,18 @@ impl World<'_> {
         let held = &self.nodes[node];
         pull.report = report.and_then(|seq| held.spool.get(&seq).cloned());
         let Some(pilot) = held.process.as_ref().and_then(|process| process.id) else { return };
+        pull.session_nonce = held.process.as_ref().and_then(|process| process.session);
         let asker = Asker::Pull { node, life: held.life, lane };
         self.send(asker, |request| Event::Pulled { request, pilot, pull: Box::new(pull.clone()) });
     }
 
     fn pilot_leaves(&mut self, node: usize, life: u64, reason: LeaveReason) {
-        let Some(pilot) = self.nodes[node].process.as_ref().and_then(|process| process.id) else { return };
+        let Some(process) = &self.nodes[node].process else { return };
+        let (Some(pilot), session_nonce) = (process.id, process.session) else { return };
         self.send(Asker::Leave { node, life }, |request| Event::PilotLeft {
             request,
             pilot,
-            session_nonce: None,
+            session_nonce,
             report: None,
             reason,
         });

@@ -185,7 +185,8 @@ impl Scene {
             let outcome = SubmitOutcome::Accepted(tag.clone());
             let _ = self.say(|_| Event::AllocationAnswered { allocation, outcome });
             let node = NodeFacts { capacity: serve::capacity(CORES), ..NodeFacts::default() };
-            let registration = Box::new(Registration { tag, nonce: 1, node, uptime: Span::ZERO });
+            let registration =
+                Box::new(Registration { tag, nonce: 1, node, uptime: Span::ZERO, predecessor: None });
             let step = self.say(|request| Event::PilotRegistered { request, registration });
             let Answer::Registered(registered) = answer(step)? else {
                 return Err("a registration was refused".into());

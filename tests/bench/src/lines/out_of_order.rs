@@ -107,7 +107,8 @@ impl Scene<'_> {
             let outcome = SubmitOutcome::Accepted(tag.clone());
             let _ = scene.say(|_| Event::AllocationAnswered { allocation, outcome });
             let node = NodeFacts { capacity: serve::capacity(CORES), ..NodeFacts::default() };
-            let registration = Box::new(Registration { tag, nonce: 1, node, uptime: Span::ZERO });
+            let registration =
+                Box::new(Registration { tag, nonce: 1, node, uptime: Span::ZERO, predecessor: None });
             let step = scene.say(|request| Event::PilotRegistered { request, registration });
             match answer(step)? {
                 Answer::Registered(registered) => _ = scene.pilots.insert(registered.pilot, Held::default()),

@@ -1,0 +1,129 @@
+//! Files that pilots report are held to what the job declares for the task: a success that left another file is none.
+
+use protocol::job::{Compiled, limits::N_LEFT_MAX};
+use scheduler::{
+    ids::JobId,
+    ranges::TaskSet,
+    results::{Failure, FailureKind, JobReport, Report, TaskFiles},
+};
+
+use super::{Context, blocking};
+
+/// Reports with more files are looked at beside the loop that serves connections.
+const N_FILES_HERE: usize = 64;
+
+/// Turns successes with files that their job does not declare into failures. O(files).
+pub(super) async fn hold_to_outputs(context: &Context, report: &mut Report) {
+    for part in report.jobs.iter_mut().filter(|part| !part.files.is_empty()) {
+        // Of a job that is not there the engine takes nothing.
+        let Ok(facts) = context.facts(part.job).await else { continue };
+        let n_files: usize = part.files.iter().map(|files| files.files.len()).sum();
+        let wrong = if n_files <= N_FILES_HERE {
+            undeclared(&facts.compiled, part.job, &part.files)
+        } else {
+            let (job, files) = (part.job, std::mem::take(&mut part.files));
+            let looked = blocking(move || {
+                let wrong = undeclared(&facts.compiled, job, &files);
+                Ok((files, wrong))
+            });
+            // It fails only if it panics: then nothing of these files is believed.
+            let Ok((files, wrong)) = looked.await else { continue };
+            part.files = files;
+            wrong
+        };
+        if !wrong.is_empty() {
+            fail(part, wrong);
+        }
+    }
+}
+
+/// Tasks with files that the job does not declare for them, and what is wrong.
+fn undeclared(compiled: &Compiled, job: JobId, files: &[TaskFiles]) -> Vec<(u64, String)> {
+    let wrong = |files: &TaskFiles| Some((files.index, wrong_file(compiled, job, files)?));
+    files.iter().filter_map(wrong).collect()
+}
+
+fn wrong_file(compiled: &Compiled, job: JobId, files: &TaskFiles) -> Option<String> {
+    let outputs = match compiled.outputs(job.0, files.index) {
+        Ok(outputs) => outputs,
+        Err(problem) => return Some(problem.to_string()),
+    };
+    if files.files.len() > outputs.len().saturating_mul(N_LEFT_MAX) {
+        return Some(format!("its pilot says that it left {} files", files.files.len()));
+    }
+    let is_wrong = |to: &str| !outputs.iter().any(|output| output.may_go_to(to));
+    let wrong = files.files.iter().find(|file| is_wrong(&file.to))?;
+    Some(format!("its pilot says that it left {:?}, which is none of the job's outputs", wrong.to))
+}
+
+fn fail(part: &mut JobReport, wrong: Vec<(u64, String)>) {
+    let indices: TaskSet = wrong.iter().map(|(index, _)| *index).collect();
+    let mut usages = part.successes.restricted_to(&part.successes.tasks.intersection(&indices));
+    let failed: Vec<_> = usages.attempts().map(|(index, _, usage)| (index, usage)).collect();
+    std::mem::swap(&mut usages, &mut part.successes);
+    let mut right = usages.tasks.clone();
+    right.remove_all(&indices);
+    part.successes = usages.restricted_to(&right);
+    part.files.retain(|files| !indices.contains(files.index));
+    part.outputs.retain(|output| !indices.contains(output.index));
+    for (index, usage) in failed {
+        let what = wrong.iter().find(|(other, _)| *other == index).map(|(_, what)| what.clone());
+        let kind = FailureKind::Transfer { what: what.unwrap_or_default() };
+        part.failures.push(Failure { index, kind, usage });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use protocol::job::{CommandLine, JobSpec, Output, WorkDirPolicy};
+    use scheduler::{
+        digest::Digest,
+        results::{OutputFile, Successes, Usage},
+    };
+
+    use super::*;
+
+    fn left(index: u64, to: &[&str]) -> TaskFiles {
+        let file = |to: &&str| OutputFile { to: (*to).to_owned(), sha256: Digest::default(), bytes: 1 };
+        TaskFiles { index, files: to.iter().map(file).collect() }
+    }
+
+    fn compiled() -> Compiled {
+        let output = Output { from: "out".into(), to: "res/{index}.txt".into(), ..Output::default() };
+        let command = CommandLine::Args(vec!["true".to_owned()]);
+        let spec = JobSpec::new(command, "/data".into());
+        JobSpec { workdir: WorkDirPolicy::Scratch, outputs: vec![output], ..spec }.compile().unwrap()
+    }
+
+    #[test]
+    fn a_success_with_a_file_that_is_not_declared_is_a_failure_and_the_others_stay() {
+        let usage = |n| Usage { started_us: 1, wall_us: n, cpu_us: 1, memory_bytes: 1 };
+        let mut part = JobReport::new(JobId(1));
+        part.successes = Successes::from_attempts((0..4).map(|n| (n, 0, usage(n))).collect());
+        part.files = vec![
+            left(0, &["res/0.txt"]),
+            left(1, &["res/0.txt"]),
+            left(2, &["res/2.txt", "../.bashrc"]),
+            left(3, &["res/3.txt"]),
+        ];
+        let wrong = undeclared(&compiled(), JobId(1), &part.files);
+        assert_eq!(wrong.iter().map(|(index, _)| *index).collect::<Vec<_>>(), [1, 2]);
+        fail(&mut part, wrong);
+        assert_eq!(part.successes.tasks.to_string(), "0,3");
+        assert!(part.is_well_formed());
+        assert_eq!(part.successes.wall_us, [0, 3]);
+        assert_eq!(part.files.len(), 2);
+        let failed: Vec<(u64, u64)> =
+            part.failures.iter().map(|failure| (failure.index, failure.usage.wall_us)).collect();
+        assert_eq!(failed, [(1, 1), (2, 2)]);
+        let said = part.failures[1].kind.to_string();
+        assert!(said.contains("\"../.bashrc\", which is none of the job's outputs"), "{said}");
+    }
+
+    #[test]
+    fn more_files_than_outputs_can_mean_are_refused() {
+        let many = vec!["res/0.txt"; N_LEFT_MAX + 1];
+        assert!(undeclared(&compiled(), JobId(1), &[left(0, &many[1..])]).is_empty());
+        assert_eq!(undeclared(&compiled(), JobId(1), &[left(0, &many)]).len(), 1);
+    }
+}
