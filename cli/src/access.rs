@@ -6,6 +6,7 @@ use last::LastJob;
 
 use std::{
     fmt, fs, io,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -342,6 +343,12 @@ pub async fn standing(folder: &Path) -> Standing {
             access.version, access.manager_version
         ));
     }
+    if let Some(original) = access.folder.as_deref().map(Path::new).filter(|of| is_copy(folder, of)) {
+        return Standing::Stale(format!(
+            "it is a copy of {}, whose manager its {ACCESS_FILE} leads to",
+            show_path(original)
+        ));
+    }
     if is_running(&access) == Some(false) {
         // One that was stopped takes its access file with it.
         return Standing::Stale(format!(
@@ -360,6 +367,13 @@ pub async fn standing(folder: &Path) -> Standing {
         }
         Err(error) => Standing::Unusable(error.to_string()),
     }
+}
+
+/// Whether a manager's folder is another one than that whose manager wrote its access file.
+fn is_copy(folder: &Path, original: &Path) -> bool {
+    let identity = |path: &Path| fs::metadata(path).map(|facts| (facts.dev(), facts.ino())).ok();
+    let differ = identity(original).is_some_and(|there| Some(there) != identity(folder));
+    differ && folder.join(STORE_FILE).is_file()
 }
 
 /// Whether the process that wrote this is there; of another host nothing is known.

@@ -26,6 +26,8 @@ use serde::Deserialize;
 
 use file::{ConfigError, ManagerFile};
 
+pub use crate::home::Elsewhere;
+
 /// How a manager is to be started.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -57,6 +59,8 @@ pub struct Config {
     pub pilots_die_with_us: bool,
     /// For readers of the store only: no pilot, no provisioning, no access file.
     pub is_offline: bool,
+    /// What to do where the folder is not where its manager was last.
+    pub elsewhere: Elsewhere,
 }
 
 /// Whether the API speaks TLS.
@@ -101,6 +105,7 @@ impl Config {
             asker: Arc::new(Nobody),
             pilots_die_with_us: false,
             is_offline: false,
+            elsewhere: Elsewhere::Refuse,
         }
     }
 

@@ -13,6 +13,7 @@ mod driver;
 mod failure_log;
 mod farewell;
 pub mod handle;
+mod home;
 mod identities;
 mod numbers;
 pub mod objects;

@@ -30,6 +30,7 @@ use crate::{
     driver,
     farewell::Farewell,
     handle::{Ended, Handle},
+    home::{self, Home, NotAtHome, Welcome},
     numbers::Numbers,
     objects::Objects,
     perform::Performer,
@@ -37,7 +38,7 @@ use crate::{
     store::{Store, StoreError},
     stores::{Stores, StoresError},
     tls::{Identity, TlsError},
-    tokens::{Tokens, TokensError, write_private},
+    tokens::{SECRET_FILE, Tokens, TokensError, write_private},
     users::{self, Users},
 };
 
@@ -59,6 +60,9 @@ pub enum StartError {
     /// The store.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// It is a copy of another manager's folder, or was moved.
+    #[error(transparent)]
+    NotAtHome(#[from] NotAtHome),
     /// The secret.
     #[error(transparent)]
     Tokens(#[from] TokensError),
@@ -269,6 +273,37 @@ async fn prepare_users(
     Ok(own)
 }
 
+/// Opens the store of a folder in which its manager was last. A copy becomes a manager of its own first: until the last
+/// step, the next start finds a copy again.
+fn open_at_home(config: &Config) -> Result<Store, StartError> {
+    let folder = &config.folder;
+    let mut store = Store::open(folder)?;
+    let failed = |path: PathBuf| move |source| StartError::File { path, source };
+    let home = Home::of(folder).map_err(failed(folder.clone()))?;
+    let text = serde_json::to_string(&home).unwrap_or_default();
+    match home::compare(&store, &home, config.elsewhere)?? {
+        Welcome::Home => store.note_home(&text, false)?,
+        Welcome::Copy => {
+            let (records, _) = past(&store)?;
+            let at = Clock::start(records.iter().map(Record::at).max().unwrap_or_default()).now();
+            store.commit(&home::forgetting(&records, at))?;
+            // Tokens of the original are none of the copy's; its port is the original's, too.
+            for name in [SECRET_FILE, PORT_FILE, ACCESS_FILE] {
+                let path = folder.join(name);
+                match std::fs::remove_file(&path) {
+                    Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+                        return Err(StartError::File { path, source });
+                    }
+                    Ok(()) | Err(_) => {}
+                }
+            }
+            store.note_home(&text, true)?;
+            tracing::info!("the folder is a copy and has become a manager of its own");
+        }
+    }
+    Ok(store)
+}
+
 /// A reader of the store waits for no pilot.
 fn grace(config: &Config) -> Span {
     if config.is_offline { Span::ZERO } else { config.settings.grace }
@@ -281,7 +316,10 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
     // Who only reads shares no secret with pilots or users: one of this process will do.
     let (mut store, tokens) = match config.is_offline {
         true => (Store::open_to_read(&config.folder)?, Tokens::draw()?),
-        false => (Store::open(&config.folder)?, Tokens::open(&config.folder)?),
+        false => {
+            let store = open_at_home(&config)?;
+            (store, Tokens::open(&config.folder)?)
+        }
     };
     if !config.is_offline {
         store.note_configured(config.settings.policies)?;
@@ -500,6 +538,7 @@ fn access_file(
         host: nix::unistd::gethostname()
             .map_or_else(|_| "localhost".into(), |name| name.to_string_lossy().into_owned()),
         manager_version: env!("CARGO_PKG_VERSION").into(),
+        folder: config.folder.canonicalize().ok().map(|folder| folder.to_string_lossy().into_owned()),
     }
 }
 
@@ -547,6 +586,7 @@ mod tests {
             pid,
             host: "here".into(),
             manager_version: "0".into(),
+            folder: None,
         };
         let path = write_access(folder.path(), &access(2)).unwrap();
         remove_access(&path, &access(1));

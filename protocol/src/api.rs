@@ -52,6 +52,9 @@ pub struct AccessFile {
     pub host: String,
     /// The manager's version.
     pub manager_version: String,
+    /// The manager's folder on its host: this file may be in a copy of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder: Option<String>,
 }
 
 /// Who answers. Needs no token.

@@ -12,7 +12,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use manager::{
     Manager, Reload,
-    config::{Config, TlsMode, file::ManagerFile},
+    config::{Config, Elsewhere, TlsMode, file::ManagerFile},
 };
 use profiles::site::Site;
 use protocol::api::Reloaded;
@@ -83,6 +83,12 @@ pub struct ServeArgs {
     /// Let tasks on this machine have the manager's own account though others use it: they may act as any user
     #[arg(long, conflicts_with = "no_local")]
     allow_shared_account: bool,
+    /// The folder was moved here for good from another disk or host, and nothing runs where it was
+    #[arg(long)]
+    moved: bool,
+    /// The folder is a copy: keep jobs and results, forget the original's pilots and batch jobs, and be another manager
+    #[arg(long, conflicts_with = "moved")]
+    as_copy: bool,
     /// Say only what is wrong
     #[arg(short, long)]
     quiet: bool,
@@ -252,6 +258,11 @@ fn config(args: &ServeArgs, folder: PathBuf) -> Result<(Config, ManagerFile), Fa
     }
     let mut config = in_process::config(folder)?;
     config.asker = Arc::new(Terminal { is_lent: false });
+    config.elsewhere = match (args.moved, args.as_copy) {
+        (true, _) => Elsewhere::Moved,
+        (false, true) => Elsewhere::Copy,
+        (false, false) => Elsewhere::Refuse,
+    };
     config.file = args.config.as_ref().map(|path| path.canonicalize().unwrap_or_else(|_| path.clone()));
     config.apply(&file, &capacity(args)?).map_err(|error| Failure::bad_input(error.to_string()))?;
     config.listen_host = args.host.unwrap_or(config.listen_host);

@@ -19,7 +19,7 @@ use super::{
 };
 
 /// The lock file's name in the store's folder.
-const FILE: &str = "lock";
+pub(crate) const FILE: &str = "lock";
 /// No lock file is longer: two short lines.
 const LOCK_BYTES_MAX: u64 = 1024;
 

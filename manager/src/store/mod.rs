@@ -29,6 +29,7 @@ use std::{
 pub use arrivals::{Arrivals, Arrived};
 pub use check::{Checked, check};
 pub use error::{Holder, StoreError};
+pub(crate) use lock::FILE as LOCK_FILE;
 pub use reader::{AttemptRow, OutputPage, Reader};
 use rusqlite::{Connection, OpenFlags, config::DbConfig};
 use scheduler::{engine::record::Record, ids::JobId, policy::Policies, results::TaskOutput};
@@ -41,6 +42,8 @@ pub const INDEX_MAX: u64 = i64::MAX as u64 - 1;
 
 /// The name in `meta` of the policies that the configuration says.
 const CONFIGURED: &str = "policies";
+/// The name in `meta` of the place of the store's folder.
+const HOME: &str = "home";
 
 /// How long to wait for a lock that some other program has on the file.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -192,6 +195,24 @@ impl Store {
     pub fn configured(&self) -> Result<Option<Policies>, StoreError> {
         let text = schema::get(&self.connection, CONFIGURED).map_err(|fault| fault.at(&self.path, "read"))?;
         Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
+    }
+
+    /// Where the store's folder was when a manager was last started there, in that manager's words; `None`: in none that
+    /// wrote it down.
+    ///
+    /// Errors: the store cannot be read.
+    pub fn home(&self) -> Result<Option<String>, StoreError> {
+        schema::get(&self.connection, HOME).map_err(|fault| fault.at(&self.path, "read"))
+    }
+
+    /// Writes down where the store's folder is. `is_copy`: from now on it is another store than the one that it was
+    /// copied from, with an [`Store::id`] of its own.
+    ///
+    /// Errors: as those of a commit.
+    pub fn note_home(&mut self, home: &str, is_copy: bool) -> Result<(), StoreError> {
+        let noted = schema::note_home(&mut self.connection, HOME, home, is_copy);
+        self.identity.id = noted.map_err(|fault| fault.at(&self.path, "write"))?;
+        Ok(())
     }
 
     /// Which life of the store this is: a number that is larger with each open, and that is not used again even where an

@@ -317,6 +317,24 @@ fn next_epoch(last: u64, now: Duration, drawn: u64) -> u64 {
     of_now.max(last.saturating_add(1))
 }
 
+/// Writes down a value, and draws another id for a copy; gives the id.
+pub(super) fn note_home(
+    connection: &mut Connection,
+    name: &str,
+    value: &str,
+    is_copy: bool,
+) -> Result<u64, Fault> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    put(&transaction, name, value)?;
+    if is_copy {
+        let drawn: i64 = transaction.query_row("SELECT random()", [], |row| row.get(0))?;
+        put(&transaction, "id", &drawn.cast_unsigned().to_string())?;
+    }
+    let id = take(&transaction, "id")?;
+    transaction.commit()?;
+    Ok(id)
+}
+
 /// Writes a value of `meta`, and the sum of all of them.
 pub(super) fn put(transaction: &Transaction<'_>, name: &str, value: &str) -> Result<(), Fault> {
     const PUT: &str = "INSERT OR REPLACE INTO meta VALUES (?1, ?2)";

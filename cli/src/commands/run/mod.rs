@@ -13,7 +13,7 @@ use std::{
 
 use clap::Args;
 
-use manager::config::Config;
+use manager::config::{Config, Elsewhere};
 use protocol::{
     api::{SubmitRequest, WorkflowRequest},
     job::{JobSpec, Problem},
@@ -302,6 +302,8 @@ fn config(folder: &Path, capacity: Resources) -> Result<Config, Failure> {
     platform.poll_interval = POLL_INTERVAL;
     config.platforms = vec![(platform, Default::default())];
     config.pilots_die_with_us = true;
+    // Who copies a folder with its run wants to go on there, and its pilots are none of the copy's.
+    config.elsewhere = Elsewhere::Copy;
     config.settings.grace = GRACE;
     Ok(config)
 }
