@@ -1,10 +1,10 @@
 //! Files that pilots report are held to what the job declares for the task: a success that left another file is none.
 
-use protocol::job::{Compiled, limits::N_LEFT_MAX};
+use protocol::job::{Compiled, TaskOutputFile, limits::N_LEFT_MAX};
 use scheduler::{
     ids::JobId,
     ranges::TaskSet,
-    results::{Failure, FailureKind, JobReport, Report, TaskFiles},
+    results::{Failure, FailureKind, JobReport, OutputFile, Report, TaskFiles},
 };
 
 use super::{Context, blocking};
@@ -51,8 +51,12 @@ fn wrong_file(compiled: &Compiled, job: JobId, files: &TaskFiles) -> Option<Stri
     if files.files.len() > outputs.len().saturating_mul(N_LEFT_MAX) {
         return Some(format!("its pilot says that it left {} files", files.files.len()));
     }
-    let is_wrong = |to: &str| !outputs.iter().any(|output| output.may_go_to(to));
-    let wrong = files.files.iter().find(|file| is_wrong(&file.to))?;
+    // Links to folders are left out under a pattern, too, which means what is in them.
+    let is_right = |output: &TaskOutputFile, file: &OutputFile| match file.left_out {
+        None => output.may_go_to(&file.to),
+        Some(_) => output.may_leave_out(&file.to),
+    };
+    let wrong = files.files.iter().find(|file| !outputs.iter().any(|output| is_right(output, file)))?;
     Some(format!("its pilot says that it left {:?}, which is none of the job's outputs", wrong.to))
 }
 
@@ -76,15 +80,12 @@ fn fail(part: &mut JobReport, wrong: Vec<(u64, String)>) {
 #[cfg(test)]
 mod tests {
     use protocol::job::{CommandLine, JobSpec, Output, WorkDirPolicy};
-    use scheduler::{
-        digest::Digest,
-        results::{OutputFile, Successes, Usage},
-    };
+    use scheduler::results::{Successes, Usage};
 
     use super::*;
 
     fn left(index: u64, to: &[&str]) -> TaskFiles {
-        let file = |to: &&str| OutputFile { to: (*to).to_owned(), sha256: Digest::default(), bytes: 1 };
+        let file = |to: &&str| OutputFile { to: (*to).to_owned(), bytes: 1, ..OutputFile::default() };
         TaskFiles { index, files: to.iter().map(file).collect() }
     }
 
@@ -118,6 +119,23 @@ mod tests {
         assert_eq!(failed, [(1, 1), (2, 2)]);
         let said = part.failures[1].kind.to_string();
         assert!(said.contains("\"../.bashrc\", which is none of the job's outputs"), "{said}");
+    }
+
+    #[test]
+    fn folders_that_are_left_out_under_a_pattern_are_believed() {
+        let output = Output { from: "out/*.txt".into(), to: "res/{index}/".into(), ..Output::default() };
+        let spec = JobSpec::new(CommandLine::Args(vec!["true".to_owned()]), "/data".into());
+        let spec = JobSpec { workdir: WorkDirPolicy::Scratch, outputs: vec![output], ..spec };
+        let compiled = spec.compile().unwrap();
+        let with = |to: &str, left_out: Option<&str>| {
+            let left_out = left_out.map(str::to_owned);
+            let file = OutputFile { to: to.to_owned(), left_out, ..OutputFile::default() };
+            undeclared(&compiled, JobId(1), &[TaskFiles { index: 1, files: vec![file] }]).len()
+        };
+        assert_eq!(with("res/1/d", Some("it is a link")), 0);
+        assert_eq!(with("res/1/d", None), 1);
+        assert_eq!(with("res/0/d", Some("it is a link")), 1);
+        assert_eq!(with("../d", Some("it is a link")), 1);
     }
 
     #[test]

@@ -216,20 +216,20 @@ impl TaskOutputFile {
         if self.several.is_none() && to == target {
             return true;
         }
-        let name = match target.as_str() {
-            "" => Some(to),
-            target => to.strip_prefix(target).and_then(|rest| rest.strip_prefix('/')),
-        };
-        let Some(name) = name.and_then(|name| safe_relative(name).filter(|path| path.to_str() == Some(name)))
-        else {
-            return false;
-        };
+        let Some(name) = below(&target, to) else { return false };
         let is_meant = match (&self.several, self.from.join(&name).to_str()) {
             (Some(Several::Pattern(_)), Some(path)) => self.name_of(path).is_some_and(|kept| kept == name),
             (Some(Several::Pattern(_)), None) => false,
             (Some(Several::Folder) | None, _) => true,
         };
         is_meant && self.to.join(&name).is_some_and(|joined| joined.shown() == to)
+    }
+
+    /// Whether that may be told to be left out: what is there or, of a pattern, a folder on the way.
+    pub fn may_leave_out(&self, to: &str) -> bool {
+        let target = self.to.shown();
+        let is_joined = |name: PathBuf| self.to.join(&name).is_some_and(|joined| joined.shown() == to);
+        to.strip_suffix('/').unwrap_or(to) == target || below(&target, to).is_some_and(is_joined)
     }
 
     /// How the job names it, with the task's values.
@@ -240,6 +240,15 @@ impl TaskOutputFile {
             Some(Several::Pattern(pattern)) => pattern.clone(),
         }
     }
+}
+
+/// The name below a folder, where both are as shown; `None`: it is elsewhere, or is not written as a name is.
+fn below(folder: &str, place: &str) -> Option<PathBuf> {
+    let name = match folder {
+        "" => Some(place),
+        folder => place.strip_prefix(folder).and_then(|rest| rest.strip_prefix('/')),
+    }?;
+    safe_relative(name).filter(|path| path.to_str() == Some(name))
 }
 
 impl OutputTarget {

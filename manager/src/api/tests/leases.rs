@@ -33,7 +33,7 @@ async fn report(scene: &Scene, pilot: &mut Pilot, seq: u64, job: u64, files: &[(
     part.successes =
         Successes::from_attempts(files.iter().map(|(index, _)| (*index, 0, Usage::default())).collect());
     let left = |(index, to): &(u64, &str)| {
-        let file = OutputFile { to: (*to).to_owned(), sha256: sha256(b"evil"), bytes: 4 };
+        let file = OutputFile { to: (*to).to_owned(), sha256: sha256(b"evil"), bytes: 4, ..OutputFile::default() };
         TaskFiles { index: *index, files: vec![file] }
     };
     part.files = files.iter().map(left).collect();
@@ -84,7 +84,7 @@ async fn a_pilot_fetches_objects_of_its_tasks_and_brings_what_its_tasks_leave() 
         sha256(contents)
     };
     let (mine, others) = (bring(b"mine").await, bring(b"another's").await);
-    let objects = Objects { sha256: vec![mine], bytes: vec![4] };
+    let objects = Objects { sha256: vec![mine], bytes: vec![4], ..Objects::default() };
     let input = Input { from: "in".into(), to: "in".into(), objects, ..Input::default() };
     let needing = JobSpec { workdir: WorkDirPolicy::Scratch, inputs: vec![input], ..echo(1) };
     let reader = scene.pilot_at_work(&needing).await.session;

@@ -20,7 +20,7 @@ const N_BYTES: usize = 1_000_001;
 /// A job whose task needs these.
 fn needing(objects: &[(Digest, usize)]) -> JobSpec {
     let (sha256, bytes) = objects.iter().map(|(sha256, bytes)| (*sha256, *bytes as u64)).unzip();
-    let objects = Objects { sha256, bytes };
+    let objects = Objects { sha256, bytes, ..Objects::default() };
     let n_tasks = objects.sha256.len() as u64;
     let input = Input { from: "{x}".into(), to: "in".into(), objects, ..Input::default() };
     JobSpec { workdir: WorkDirPolicy::Scratch, inputs: vec![input], ..echo(n_tasks) }

@@ -178,6 +178,24 @@ fn files_may_go_only_where_an_output_says() {
 }
 
 #[test]
+fn what_is_left_out_is_below_where_an_output_goes() {
+    let output = |from: &str, to: &str| {
+        let mut job = job(vec![], &[2]);
+        job.outputs = vec![Output { from: from.into(), to: to.into(), ..Output::default() }];
+        job.compile().unwrap().outputs(1, 1).unwrap().remove(0)
+    };
+    let pattern = output("out/*.log", "logs/{a}/");
+    for right in ["logs/1/x.log", "logs/1/d", "logs/1/d/e", "logs/1/"] {
+        assert!(pattern.may_leave_out(right), "{right}");
+    }
+    for wrong in ["logs/0/d", "logs/1/../d", "/logs/1/d", "logs/11", "x", ""] {
+        assert!(!pattern.may_leave_out(wrong), "{wrong}");
+    }
+    let one = output("out", "res/{a}.txt");
+    assert!(one.may_leave_out("res/1.txt") && !one.may_leave_out("res/0.txt") && !one.may_leave_out("res"));
+}
+
+#[test]
 fn outputs_that_mean_nothing_or_would_meet_are_refused() {
     let said = |outputs: &[(&str, &str)]| {
         let mut job = job(Vec::new(), &[2]);
