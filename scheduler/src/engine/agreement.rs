@@ -16,6 +16,10 @@ use crate::{
     results::JobReport,
 };
 
+/// So many pilots that were given up are remembered with what they held at most. Of others that come back nothing is
+/// taken: their tasks run again.
+const N_FORMER_MAX: usize = 10_000;
+
 /// With which number the reports of a pilot go on that has served an earlier epoch: a store that was put back from a
 /// backup has forgotten some.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -162,7 +166,8 @@ impl Turn<'_> {
         let state = self.volatile.pilots.get(&id);
         let of_state = state.into_iter().flat_map(|state| [state.leases.get(&job), state.revoked.get(&job)]);
         let mut others = tasks.clone();
-        for known in of_state.flatten().chain(self.volatile.former.get(&(job, id))) {
+        let former = self.volatile.former.get(&id).and_then(|former| former.get(&job));
+        for known in of_state.flatten().chain(former) {
             others.remove_all(known);
         }
         let mut known = tasks.clone();
@@ -202,8 +207,16 @@ impl Turn<'_> {
     /// A pilot is given up: should it come back, results of what it holds now are taken if nobody else's have come.
     pub(super) fn keep_former(&mut self, id: PilotId) {
         let Some(state) = self.volatile.pilots.get(&id) else { return };
+        let former = self.volatile.former.entry(id).or_default();
         for (job, tasks) in state.leases.iter().chain(&state.revoked) {
-            self.volatile.former.entry((*job, id)).or_default().insert_all(tasks);
+            former.entry(*job).or_default().insert_all(tasks);
+        }
+        if former.is_empty() {
+            self.volatile.former.remove(&id);
+        }
+        // Those that came first are the least likely to come back.
+        while self.volatile.former.len() > N_FORMER_MAX {
+            self.volatile.former.pop_first();
         }
     }
 

@@ -178,8 +178,14 @@ impl Turn<'_> {
     /// The pilot has said it.
     pub(super) fn note_answered(&mut self, pilot: PilotId, job: JobId, tasks: &TaskSet) {
         self.settle(pilot, job, tasks);
-        if let Some(former) = self.volatile.former.get_mut(&(job, pilot)) {
-            former.remove_all(tasks);
+        if let Some(former) = self.volatile.former.get_mut(&pilot) {
+            if let Some(held) = former.get_mut(&job) {
+                held.remove_all(tasks);
+            }
+            former.retain(|_, held| !held.is_empty());
+            if former.is_empty() {
+                self.volatile.former.remove(&pilot);
+            }
         }
         let Some(state) = self.volatile.pilots.get_mut(&pilot) else { return };
         for sets in [&mut state.revoked, &mut state.doubtful, &mut state.disowned] {

@@ -468,6 +468,7 @@ impl Turn<'_> {
             (LeaveReason::Signalled, _) => "it got a signal".into(),
         };
         self.record(Record::PilotLeft { pilot: id, why: why.clone(), at: self.now });
+        self.volatile.former.remove(&id);
         self.bury(id);
         self.release_allocation(id, &why, false);
         self.answer(request, Answer::Left);

@@ -191,7 +191,6 @@ impl Volatile {
         self.jobs.remove(&id);
         self.graph.remove_job(id);
         self.owed.retain(|(job, _), _| *job != id);
-        self.former.retain(|(job, _), _| *job != id);
         self.suspects.remove(&id);
         self.last_chances.remove(&id);
         self.alone.remove(&id);

@@ -81,8 +81,9 @@ pub struct Volatile {
     pub user_cores: BTreeMap<String, u64>,
     /// Results that pilots have and have not reported, of tasks that another one held when they said so.
     pub owed: BTreeMap<(JobId, PilotId), TaskSet>,
-    /// What pilots held when they were given up and have not answered for since.
-    pub former: BTreeMap<(JobId, PilotId), TaskSet>,
+    /// What pilots held when they were given up and have not answered for since. It outlives its jobs: whoever comes back
+    /// does not know that they are over, and they may have been opened again.
+    pub former: BTreeMap<PilotId, BTreeMap<JobId, TaskSet>>,
     /// Results that were refused because their pilots were not leased the tasks.
     pub n_refused: u64,
     /// Of each job what was held by pilots that were lost while tasks of it ran: one of them may have taken those down.

@@ -195,6 +195,29 @@ fn what_a_pilot_that_was_given_up_has_done_is_taken_when_it_comes_back() {
 }
 
 #[test]
+fn a_pilot_that_comes_back_when_its_job_is_over_is_not_doubted() {
+    let (mut scene, job, pilot) = scene_of(2);
+    scene.wait_awake(200);
+    let other = scene.pilot(2);
+    let mut given = scene.take(other);
+    for seq in [1, 2] {
+        let tasks = given.remove(0).1;
+        given = bundles(&scene.pull(other, report(seq, vec![successes(job, &tasks)])).unwrap());
+    }
+    assert_eq!(scene.counts(job), "done w0 p0 d2 f0 c0");
+    let asked = scene.pull(pilot, hungry()).and_then(|answer| answer.resync);
+    let pull = report(1, vec![successes(job, "0")]);
+    let told = scene.pull(pilot, Pull { report: pull.report, ..telling(asked, job, "1", "0") }).unwrap();
+    assert_eq!((told.acknowledged, doubts(&scene)), (1, vec![]));
+    assert!(commands(&told).contains(&PilotCommand::Kill { job, tasks: set("1") }), "{told:?}");
+    // What it has answered for it may not say again.
+    scene.wait_awake(200);
+    let asked = scene.pull(pilot, hungry()).and_then(|answer| answer.resync);
+    scene.pull(pilot, telling(asked, job, "", "0"));
+    assert_eq!(doubts(&scene), [Doubt::NotLeased { job, n_tasks: 1 }]);
+}
+
+#[test]
 fn a_pilot_of_before_is_taken_at_its_word_once_and_about_jobs_of_before() {
     let mut scene = Scene::new();
     let first = scene.submit(job(4));
