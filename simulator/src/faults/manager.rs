@@ -6,7 +6,7 @@ use scheduler::{
     engine::{
         Engine,
         durable::Durable,
-        interface::{Answer, Effect, Event, Notice, Query, QueueLoad, RequestId, Step, TaskFilter},
+        interface::{Answer, Effect, Event, Notice, Query, QueueLoad, Refusal, RequestId, Step, TaskFilter},
         record::Record,
     },
     ids::{JobId, PilotId, PlatformId},
@@ -150,7 +150,17 @@ impl World<'_> {
         for event in std::mem::take(&mut self.manager.inbox) {
             self.manager.n_events += 1;
             self.auditor.iter_mut().for_each(|auditor| auditor.hears(&event, now));
-            steps.push(engine.handle(now, event));
+            let pulled = match &event {
+                Event::Pulled { request, pilot, .. } => Some((*request, *pilot)),
+                _ => None,
+            };
+            let step = engine.handle(now, event);
+            if let Some(((request, pilot), auditor)) = pulled.zip(self.auditor.as_mut())
+                && !is_session_over(request, &step)
+            {
+                auditor.is_heard(pilot, now);
+            }
+            steps.push(step);
             let is_due = self.trace.is_some() || self.manager.n_events.is_multiple_of(EVENTS_PER_CHECK);
             if self.auditor.is_some() && is_due {
                 engine.check_invariants();
@@ -329,6 +339,14 @@ impl World<'_> {
         });
         found.ok_or_else(|| Violation(format!("job {job} is not known any more")))
     }
+}
+
+/// Whether that request of a pilot was refused because its session had ended: nothing of what it says is heard.
+fn is_session_over(asked: RequestId, step: &Step) -> bool {
+    step.effects.iter().any(|effect| match effect {
+        Effect::Answer { request, answer: Answer::Refused(Refusal::SessionEnded(_)) } => *request == asked,
+        _ => false,
+    })
 }
 
 /// Whose answer an event wants.

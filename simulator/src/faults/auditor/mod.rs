@@ -422,7 +422,8 @@ impl Auditor {
                 self.pilots.insert(*pilot, place(&tag, &node.hostname));
             }
             // It counts the parts that it gets from the beginning.
-            Record::PilotReturned { pilot, .. } => {
+            Record::PilotReturned { pilot, at } => {
+                self.is_heard(*pilot, *at);
                 self.newest_part.remove(pilot);
                 self.lost.remove(pilot);
             }

@@ -5,7 +5,7 @@ use scheduler::{
         interface::{Event, JobChange, JobRequest},
         record::CancelCause,
     },
-    ids::JobId,
+    ids::{JobId, PilotId},
     ranges::TaskSet,
     time::Time,
 };
@@ -38,13 +38,15 @@ impl Auditor {
         asked.map(|(_, cancels, retries)| (cancels, retries))
     }
 
+    /// The manager takes a pull of that pilot's, or takes the pilot back.
+    pub(in super::super) fn is_heard(&mut self, pilot: PilotId, now: Time) {
+        let (last, before) = self.heard.entry(pilot).or_default();
+        (*last, *before) = (now, if *last < now { *last } else { *before });
+    }
+
     /// The manager takes a message.
     pub(in super::super) fn hears(&mut self, event: &Event, now: Time) {
         match event {
-            Event::Pulled { pilot, .. } => {
-                let (last, before) = self.heard.entry(*pilot).or_default();
-                (*last, *before) = (now, if *last < now { *last } else { *before });
-            }
             Event::JobChangeAsked { job, change, .. } => self.asks(*job, change, now),
             Event::TailsWanted { .. } => self.is_followed = true,
             _ => {}
