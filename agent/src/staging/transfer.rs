@@ -369,16 +369,10 @@ impl Ways {
             StoreAccess::Read => "read",
             StoreAccess::Write => "write",
         };
-        let (job, task) = (job.to_string(), task.map(|task| task.to_string()));
-        // Managers of former versions do not know of the last two.
-        let query = [
-            ("job", Some(job.as_str())),
-            ("place", Some(place)),
-            ("way", Some(way)),
-            ("executable", executable.then_some("true")),
-            ("task", task.as_deref()),
-        ];
-        let query = query.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        let mut query = vec![("job", job.to_string()), ("place", place.clone()), ("way", way.to_owned())];
+        // Managers of former versions do not know of these.
+        query.extend(executable.then(|| ("executable", "true".to_owned())));
+        query.extend(task.map(|task| ("task", task.to_string())));
         Url::parse_with_params(&format!("{}{path}", self.url), query)
             .map_err(|error| Trouble::Lasting(error.to_string()))
     }

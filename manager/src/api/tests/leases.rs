@@ -33,7 +33,8 @@ async fn report(scene: &Scene, pilot: &mut Pilot, seq: u64, job: u64, files: &[(
     part.successes =
         Successes::from_attempts(files.iter().map(|(index, _)| (*index, 0, Usage::default())).collect());
     let left = |(index, to): &(u64, &str)| {
-        let file = OutputFile { to: (*to).to_owned(), sha256: sha256(b"evil"), bytes: 4, ..OutputFile::default() };
+        let file =
+            OutputFile { to: (*to).to_owned(), sha256: sha256(b"evil"), bytes: 4, ..OutputFile::default() };
         TaskFiles { index: *index, files: vec![file] }
     };
     part.files = files.iter().map(left).collect();
