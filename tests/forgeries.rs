@@ -145,6 +145,7 @@ fn who_has_a_pilots_session_forges_no_result_plants_no_file_and_stops_nobody() {
     sandbox.write("go", "");
     for job in ["1", "2"] {
         sandbox.ok(&["wait", job, "--dir", "m"]);
+        fs::create_dir(sandbox.path().join(format!("got{job}"))).unwrap();
         sandbox.ok(&["fetch", job, "--dir", "m", "--to", &format!("got{job}")]);
         for n in 0..2 {
             assert_eq!(sandbox.read(&format!("got{job}/res/{n}.txt")), format!("true {n}\n"), "job {job}");
@@ -205,7 +206,7 @@ fn a_copy_of_a_managers_folder_takes_nothing_from_the_original() {
     sandbox.ok(&["submit", "job.yaml", "--dir", "m"]);
     until("its tasks run", || sandbox.json(&["job", "1", "--dir", "m"])["counts"]["running"] == 2);
     let agents = sandbox.agents();
-    assert_eq!(agents.len(), 1);
+    assert!(!agents.is_empty());
     copy(&sandbox, "m", "copied");
 
     let refused = sandbox.run(&["serve", "--dir", "copied"]);
@@ -217,7 +218,7 @@ fn a_copy_of_a_managers_folder_takes_nothing_from_the_original() {
     assert!(!refused.status.success() && text(&refused.stderr).contains("copy of"), "{refused:?}");
 
     let copied = serve(&sandbox, "copied", &["--as-copy"]);
-    until("the copy's own pilot has come", || sandbox.agents().len() == 2);
+    until("the copy's own pilot has come", || sandbox.agents().len() > agents.len());
     let pilots = sandbox.json(&["pilots", "--dir", "copied"]);
     assert!(pilots.as_array().is_some_and(|pilots| pilots.iter().all(|pilot| pilot["id"] != 1)), "{pilots}");
     sandbox.ok(&["stop", "--now", "--dir", "copied"]);
