@@ -1,5 +1,8 @@
 //! Files that pilots report are held to what the job declares for the task: a success that left another file is none.
 
+use std::sync::Arc;
+
+use axum::http::StatusCode;
 use protocol::job::{Compiled, TaskOutputFile, limits::N_LEFT_MAX};
 use scheduler::{
     ids::JobId,
@@ -7,34 +10,48 @@ use scheduler::{
     results::{Failure, FailureKind, JobReport, OutputFile, Report, TaskFiles},
 };
 
-use super::{Context, blocking};
+use super::{ApiError, Context, JobFacts, blocking};
 
 /// Reports with more files are looked at beside the loop that serves connections.
 const N_FILES_HERE: usize = 64;
 
-/// Turns successes with files that their job does not declare into failures. O(files).
-pub(super) async fn hold_to_outputs(context: &Context, report: &mut Report) {
+/// Turns successes with files that their job does not declare into failures. O(files). An error means that the report
+/// was not looked at, and is to be sent again.
+pub(super) async fn hold_to_outputs(context: &Context, report: &mut Report) -> Result<(), ApiError> {
     for part in report.jobs.iter_mut().filter(|part| !part.files.is_empty()) {
-        // Of a job that is not there the engine takes nothing.
-        let Ok(facts) = context.facts(part.job).await else { continue };
-        let n_files: usize = part.files.iter().map(|files| files.files.len()).sum();
-        let wrong = if n_files <= N_FILES_HERE {
-            undeclared(&facts.compiled, part.job, &part.files)
-        } else {
-            let (job, files) = (part.job, std::mem::take(&mut part.files));
-            let looked = blocking(move || {
-                let wrong = undeclared(&facts.compiled, job, &files);
-                Ok((files, wrong))
-            });
-            // It fails only if it panics: then nothing of these files is believed.
-            let Ok((files, wrong)) = looked.await else { continue };
-            part.files = files;
-            wrong
+        let wrong = match context.facts(part.job).await {
+            Ok(facts) => look(facts, part).await?,
+            // The engine takes nothing of a job that is not there.
+            Err(error) if error.status == StatusCode::NOT_FOUND => continue,
+            // It cannot be read next time either, and what is not looked at is not believed.
+            Err(error) if error.status == StatusCode::INTERNAL_SERVER_ERROR => all(part, &error.message),
+            Err(error) => return Err(error),
         };
         if !wrong.is_empty() {
             fail(part, wrong);
         }
     }
+    Ok(())
+}
+
+async fn look(facts: Arc<JobFacts>, part: &mut JobReport) -> Result<Vec<(u64, String)>, ApiError> {
+    let n_files: usize = part.files.iter().map(|files| files.files.len()).sum();
+    if n_files <= N_FILES_HERE {
+        return Ok(undeclared(&facts.compiled, part.job, &part.files));
+    }
+    let (job, files) = (part.job, std::mem::take(&mut part.files));
+    let (files, wrong) = blocking(move || {
+        let wrong = undeclared(&facts.compiled, job, &files);
+        Ok((files, wrong))
+    })
+    .await?;
+    part.files = files;
+    Ok(wrong)
+}
+
+/// Every task that left files, for a reason that is the job's.
+fn all(part: &JobReport, why: &str) -> Vec<(u64, String)> {
+    part.files.iter().map(|files| (files.index, why.to_owned())).collect()
 }
 
 /// Tasks with files that the job does not declare for them, and what is wrong.
@@ -94,6 +111,19 @@ mod tests {
         let command = CommandLine::Args(vec!["true".to_owned()]);
         let spec = JobSpec::new(command, "/data".into());
         JobSpec { workdir: WorkDirPolicy::Scratch, outputs: vec![output], ..spec }.compile().unwrap()
+    }
+
+    #[test]
+    fn no_success_with_files_is_believed_where_the_job_cannot_be_read() {
+        let usage = Usage { started_us: 1, wall_us: 1, cpu_us: 1, memory_bytes: 1 };
+        let mut part = JobReport::new(JobId(1));
+        part.successes = Successes::from_attempts((0..2).map(|n| (n, 0, usage)).collect());
+        part.files = vec![left(1, &["res/1.txt"])];
+        let wrong = all(&part, "failed to read the kept job 1");
+        fail(&mut part, wrong);
+        assert_eq!((part.successes.tasks.to_string(), part.failures.len(), part.files.len()), ("0".into(), 1, 0));
+        let said = part.failures[0].kind.to_string();
+        assert!(said.contains("failed to read the kept job 1"), "{said}");
     }
 
     #[test]

@@ -75,7 +75,7 @@ pub(super) async fn pull(State(context): State<Shared>, request: Request) -> Res
     let PullRequest { pilot, mut pull } = decode(format, body).await?;
     pull.session_nonce = Some(check_session(session, pilot)?);
     if let Some(report) = &mut pull.report {
-        hold_to_outputs(&context, report).await;
+        hold_to_outputs(&context, report).await?;
     }
     if let Some(report) = &pull.report {
         context.live.note_report(pilot, report, Instant::now());
@@ -103,7 +103,7 @@ pub(super) async fn leave(State(context): State<Shared>, request: Request) -> Re
     let LeaveRequest { pilot, mut report, reason } = decode(format, body).await?;
     let session_nonce = Some(check_session(session, pilot)?);
     if let Some(report) = &mut report {
-        hold_to_outputs(&context, report).await;
+        hold_to_outputs(&context, report).await?;
     }
     let event = |request| Event::PilotLeft { request, pilot, session_nonce, report, reason };
     match ask(&context, event).await? {
