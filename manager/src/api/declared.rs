@@ -121,7 +121,10 @@ mod tests {
         part.files = vec![left(1, &["res/1.txt"])];
         let wrong = all(&part, "failed to read the kept job 1");
         fail(&mut part, wrong);
-        assert_eq!((part.successes.tasks.to_string(), part.failures.len(), part.files.len()), ("0".into(), 1, 0));
+        assert_eq!(
+            (part.successes.tasks.to_string(), part.failures.len(), part.files.len()),
+            ("0".into(), 1, 0)
+        );
         let said = part.failures[0].kind.to_string();
         assert!(said.contains("failed to read the kept job 1"), "{said}");
     }

@@ -18,8 +18,7 @@ const OF_TASK: &str = "SELECT seq, job, task_index, path, sha256, bytes, sum, id
 
 const ALL: &str = "SELECT seq, job, task_index, path, sha256, bytes, sum FROM files";
 
-const ALL_OF_JOB: &str =
-    "SELECT seq, job, task_index, path, sha256, bytes, sum FROM files WHERE job = ?1";
+const ALL_OF_JOB: &str = "SELECT seq, job, task_index, path, sha256, bytes, sum FROM files WHERE job = ?1";
 
 const AT_PATH: &str = "SELECT seq, job, task_index, path, sha256, bytes, sum FROM files \
     WHERE job = ?1 AND path = ?2 ORDER BY id DESC LIMIT 1";
