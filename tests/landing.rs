@@ -1,7 +1,11 @@
 //! Files of jobs come home only to where they may: declared, through no links, over nothing that others have put there,
 //! and those of other users' jobs only to a folder that is named.
 
-use std::{fs, os::unix::fs::symlink, process::Output};
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt, symlink},
+    process::Output,
+};
 
 use tests::{Sandbox, text};
 
@@ -81,4 +85,38 @@ fn files_of_another_users_job_go_only_to_a_folder_that_is_named() {
     assert_eq!(sandbox.read("look/res/1.txt"), "result-1\n");
     sandbox.ok(&["stop", "-q"]);
     assert_eq!(manager.wait(), Some(0));
+}
+
+/// So many come in packs.
+#[test]
+fn many_small_files_come_home_as_few_do() {
+    let sandbox = Sandbox::new();
+    let job = "command: 'mkdir -p r/a r/b; for n in $(seq 50); do echo VERSION-$n > r/a/$n; echo same > r/b/$n; done; \
+               chmod 0755 r/a/7'\nworkdir: scratch\noutputs: [{from: r/, to: res}]\n";
+    fs::create_dir_all(sandbox.path().join("res/a")).expect("a folder");
+    sandbox.write("res/a/2", "mine\n");
+    sandbox.write("res/a/3", "first-3\n");
+    sandbox.write("job.yaml", &job.replace("VERSION", "first"));
+    let output = sandbox.run(&["run", "job.yaml"]);
+    assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+    assert!(said(&output).contains("1 file not written: res/a/2 of task 1.0: "), "{}", said(&output));
+    assert!(said(&output).contains("fetched 98 files"), "{}", said(&output));
+    assert!(said(&output).contains("1 file there already"), "{}", said(&output));
+    assert_eq!(sandbox.read("res/a/2"), "mine\n");
+    let is_right = |version: &str, n: u32| sandbox.read(&format!("res/a/{n}")) == format!("{version}-{n}\n");
+    assert!((1..=50).filter(|n| *n != 2).all(|n| is_right("first", n)));
+    assert!((1..=50).all(|n| sandbox.read(&format!("res/b/{n}")) == "same\n"));
+    for folder in ["res/a", "res/b"] {
+        let entries = fs::read_dir(sandbox.path().join(folder)).expect("the folder");
+        for entry in entries.map(|entry| entry.expect("an entry")) {
+            let mode = entry.metadata().expect("its facts").permissions().mode();
+            let name = entry.file_name();
+            assert_eq!(mode & 0o100 != 0, folder == "res/a" && name == "7", "{folder} {name:?}");
+        }
+        assert_eq!(fs::read_dir(sandbox.path().join(folder)).expect("the folder").count(), 50);
+    }
+    // What was brought is replaced by a later version, and the user's file when that is asked for.
+    sandbox.write("job.yaml", &job.replace("VERSION", "second"));
+    sandbox.ok(&["run", "job.yaml", "--overwrite"]);
+    assert!((1..=50).all(|n| is_right("second", n)));
 }

@@ -62,6 +62,8 @@ const N_TRANSFERS: usize = 4;
 /// Files that are read or copied at a time on a node's own disks, and as many where all nodes see them: hashing takes
 /// time from tasks, and disks become slower with each.
 const N_AT_DISK: usize = 4;
+/// Inputs of a task that are brought while those before them are put into its folder.
+const N_INPUTS_AT_A_TIME: usize = 4 * N_PACKED_MAX;
 /// How often a transfer is tried here before the task is to be tried elsewhere.
 const N_TRIES: u32 = 4;
 /// The words by which messages name files that a task takes from other tasks.
@@ -433,7 +435,7 @@ impl Mover {
     ) -> Result<(), FailureKind> {
         lock(&self.executables)
             .extend(inputs.iter().filter(|input| input.executable).filter_map(|input| input.sha256));
-        let mut portions = inputs.chunks(N_PACKED_MAX);
+        let mut portions = inputs.chunks(N_INPUTS_AT_A_TIME);
         let mut next = portions.next();
         let mut came = self.bring_small(job, next.unwrap_or_default(), held).await;
         while let Some(some) = next {

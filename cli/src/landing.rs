@@ -13,6 +13,7 @@ use std::{
         unix::{ffi::OsStrExt, fs::OpenOptionsExt},
     },
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use agent::staging::cache::hash_of;
@@ -37,7 +38,7 @@ pub enum Place {
 /// A name in a folder that is held open: whatever becomes of the folder's path meanwhile, the file goes there.
 #[derive(Debug)]
 pub struct Spot {
-    held: File,
+    held: Arc<File>,
     name: PathBuf,
 }
 
@@ -50,6 +51,17 @@ impl Spot {
     /// The file in it.
     pub fn path(&self) -> PathBuf {
         self.folder().join(&self.name)
+    }
+}
+
+/// Folders that are held open for several files.
+#[derive(Debug, Default)]
+pub struct HeldFolders(HashMap<PathBuf, Arc<File>>);
+
+impl HeldFolders {
+    /// How many.
+    pub fn n_open(&self) -> usize {
+        self.0.len()
     }
 }
 
@@ -87,15 +99,25 @@ impl Landing {
     /// # Errors
     /// Why it may not be written there, in words.
     pub fn place(&self, to: &str, sha256: &Digest) -> Result<Place, String> {
+        self.place_among(to, sha256, &mut HeldFolders::default())
+    }
+
+    /// The same of one of several files: the folders of those before it need not be opened again.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn place_among(&self, to: &str, sha256: &Digest, folders: &mut HeldFolders) -> Result<Place, String> {
         // Whatever a manager says, nothing is written outside of the folder.
         let path = safe_relative(to).ok_or("it would be outside of the folder")?;
-        let mut held = self.held.try_clone().map_err(|error| words(&error))?;
-        let mut walked = PathBuf::new();
         let (parents, name) = (path.parent().unwrap_or(Path::new("")), path.file_name().unwrap_or_default());
-        for parent in parents {
-            walked.push(parent);
-            held = enter(&held, Path::new(parent)).map_err(|error| self.refused(&walked, &error))?;
-        }
+        let held = match folders.0.get(parents) {
+            Some(held) => Arc::clone(held),
+            None => {
+                let held = Arc::new(self.enter_all(parents)?);
+                folders.0.insert(parents.to_owned(), Arc::clone(&held));
+                held
+            }
+        };
         let spot = Spot { held, name: PathBuf::from(name) };
         let facts = match fs::symlink_metadata(spot.path()) {
             Ok(facts) => facts,
@@ -123,6 +145,25 @@ impl Landing {
         };
         let shown = self.shown(&path);
         Err(format!("{shown} {why}; replace it with --overwrite, or name another folder with --to"))
+    }
+
+    /// Opens a folder below this one. Makes it, and the folders on the way.
+    fn enter_all(&self, path: &Path) -> Result<File, String> {
+        let mut held = self.held.try_clone().map_err(|error| words(&error))?;
+        let mut walked = PathBuf::new();
+        for name in path {
+            walked.push(name);
+            held = enter(&held, Path::new(name)).map_err(|error| self.refused(&walked, &error))?;
+        }
+        Ok(held)
+    }
+
+    /// Returns when all that was written below the folder is on the disk: for many files it takes as long as for one.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub fn flush(&self) -> io::Result<()> {
+        Ok(nix::unistd::syncfs(&self.held)?)
     }
 
     /// Takes note of files that were brought, so that later versions of them may replace them.

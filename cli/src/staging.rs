@@ -1,19 +1,26 @@
 //! Files of a job between this machine and its manager: what tasks need goes there before the job does, what
 //! they have left comes back. Files are known by what they hold, so that nothing is sent twice.
 
+mod packed;
+
 use std::{
     collections::{HashMap, HashSet},
     fs::{self, File},
     io::{self, IsTerminal, Read, Write},
     os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    },
+    thread,
     time::{Duration, Instant},
 };
 
 use agent::staging::cache::hash_of;
 use protocol::{
-    job::{Compiled, JobSpec, LocalFile, Objects},
+    job::{Compiled, JobSpec, LocalFile, Objects, TaskOutputFile},
     objects::{FileRow, N_ASKED_MAX},
     pack::{self, N_PACKED_MIN, PACKED_BYTES_MAX},
 };
@@ -32,6 +39,8 @@ use crate::{
 
 /// Files on their way at a time.
 const N_TRANSFERS: usize = 4;
+/// Files that are read at a time.
+const N_READERS_MAX: usize = 4;
 /// A transfer whose connection broke is begun anew so often.
 const N_TRIES: u32 = 4;
 /// What was left out is told of so many files at most.
@@ -58,23 +67,10 @@ impl Sources {
             return Ok(sources);
         }
         let local = spec.compile()?.local_files();
-        let mut shown = Shown::new("reading", local.len() as u64);
-        let mut known: HashMap<PathBuf, (Digest, u64, bool)> = HashMap::new();
         let mut objects = vec![Objects::default(); spec.inputs.len()];
+        let known = read_files(&local)?;
         for LocalFile { input, path } in local {
-            let (sha256, n_bytes, is_executable) = match known.get(&path) {
-                Some(facts) => *facts,
-                None => {
-                    let facts = File::open(&path).and_then(|file| {
-                        let (sha256, n_bytes) = hash_of(&file)?;
-                        Ok((sha256, n_bytes, file.metadata()?.mode() & 0o100 != 0))
-                    });
-                    let facts = facts.map_err(|error| Failure::file("read", &path, &error))?;
-                    known.insert(path.clone(), facts);
-                    facts
-                }
-            };
-            shown.add(n_bytes);
+            let Some(Facts { sha256, n_bytes, is_executable }) = known.get(&path).copied() else { continue };
             sources.files.entry(sha256).or_insert((path, n_bytes));
             let objects = &mut objects[input];
             if is_executable {
@@ -83,7 +79,6 @@ impl Sources {
             objects.sha256.push(sha256);
             objects.bytes.push(n_bytes);
         }
-        shown.end();
         for (input, objects) in spec.inputs.iter_mut().zip(objects) {
             input.objects = objects;
         }
@@ -117,6 +112,55 @@ impl Sources {
         shown.end();
         Ok(())
     }
+}
+
+/// What a file is.
+#[derive(Clone, Copy)]
+struct Facts {
+    sha256: Digest,
+    n_bytes: u64,
+    is_executable: bool,
+}
+
+impl Facts {
+    fn of(path: &Path) -> Result<Facts, Failure> {
+        let facts = File::open(path).and_then(|file| {
+            let (sha256, n_bytes) = hash_of(&file)?;
+            Ok(Facts { sha256, n_bytes, is_executable: file.metadata()?.mode() & 0o100 != 0 })
+        });
+        facts.map_err(|error| Failure::file("read", path, &error))
+    }
+}
+
+/// Reads these files, each once, on a few threads.
+fn read_files(local: &[LocalFile]) -> Result<HashMap<PathBuf, Facts>, Failure> {
+    let mut seen = HashSet::new();
+    let paths: Vec<&Path> =
+        local.iter().map(|file| file.path.as_path()).filter(|path| seen.insert(*path)).collect();
+    let mut shown = Shown::new("reading", paths.len() as u64);
+    let n_threads =
+        thread::available_parallelism().map_or(1, usize::from).min(N_READERS_MAX).min(paths.len());
+    let (next, mut known) = (AtomicUsize::new(0), HashMap::with_capacity(paths.len()));
+    let (tell, read) = mpsc::channel();
+    let failed = thread::scope(|scope| {
+        for _ in 0..n_threads {
+            let (tell, next, paths) = (tell.clone(), &next, &paths);
+            scope.spawn(move || {
+                while let Some(path) = paths.get(next.fetch_add(1, Ordering::Relaxed))
+                    && tell.send((*path, Facts::of(path))).is_ok()
+                {}
+            });
+        }
+        drop(tell);
+        for (path, facts) in read {
+            let facts: Facts = facts?;
+            shown.add(facts.n_bytes);
+            known.insert(path.to_owned(), facts);
+        }
+        Ok(())
+    });
+    shown.end();
+    failed.map(|()| known)
 }
 
 /// Files that go together, each with its size.
@@ -267,31 +311,17 @@ pub async fn fetch(
     let mut under_way = JoinSet::new();
     loop {
         let page = client.files(job, task, after).await?;
-        // Of a task that succeeded twice, as after `retry`, the last is meant: in the order of arrival.
-        let mut last: HashMap<&str, usize> = HashMap::new();
-        page.files.iter().enumerate().for_each(|(n, file)| _ = last.insert(&file.to, n));
-        let wanted: HashSet<usize> = last.into_values().collect();
-        let mut brought = Vec::new();
-        for (_, file) in page.files.iter().enumerate().filter(|(n, _)| wanted.contains(n)) {
-            if let Some(why) = &file.left_out {
-                fetched.n_left_out += 1;
-                if fetched.left_out.len() < N_LEFT_OUT_TOLD {
-                    fetched.left_out.push(format!("{} of task {job}.{}: {why}", file.to, file.task));
-                }
-                continue;
-            }
-            if file.to.contains("://") {
-                fetched.n_elsewhere += 1;
-                continue;
-            }
-            if !is_declared(&compiled, job, file) {
-                fetched.refuse(job, file, "the job does not declare it");
-                continue;
-            }
+        let (mut brought, mut expected) = (Vec::new(), Expected::new(&compiled, job));
+        let wanted = last_ones(page.files).into_iter().filter(|file| expected.has(file, &mut fetched));
+        let packed::Brought { came, left } = packed::bring(client, &landing, wanted.collect()).await?;
+        for (file, came) in came {
+            note(job, (file, came), (&mut fetched, &mut brought), &mut shown);
+        }
+        for file in left {
             while under_way.len() >= N_TRANSFERS {
                 take(job, &mut under_way, (&mut fetched, &mut brought), &mut shown).await?;
             }
-            let (client, file, landing) = (client.clone(), file.clone(), landing.clone());
+            let (client, landing) = (client.clone(), landing.clone());
             under_way.spawn(async move {
                 let came = bring_home(&client, &file, &landing).await;
                 (file, came)
@@ -315,23 +345,80 @@ pub async fn fetch(
     }
 }
 
-/// Whether a job says that this task leaves a file there.
-fn is_declared(compiled: &Compiled, job: JobId, file: &FileRow) -> bool {
-    let outputs = compiled.outputs(job.0, file.task).unwrap_or_default();
-    outputs.iter().any(|output| output.may_go_to(&file.to))
+/// Of a task that succeeded twice, as after `retry`, the last is meant: in the order of arrival.
+fn last_ones(files: Vec<FileRow>) -> Vec<FileRow> {
+    let mut last: HashMap<&str, usize> = HashMap::new();
+    files.iter().enumerate().for_each(|(n, file)| _ = last.insert(&file.to, n));
+    let wanted: HashSet<usize> = last.into_values().collect();
+    let numbered = files.into_iter().enumerate();
+    numbered.filter(|(n, _)| wanted.contains(n)).map(|(_, file)| file).collect()
+}
+
+/// What a job says that its tasks leave.
+struct Expected<'c> {
+    compiled: &'c Compiled,
+    job: JobId,
+    /// Of the task that was asked about last: a task may leave many files.
+    outputs: Option<(u64, Vec<TaskOutputFile>)>,
+}
+
+impl<'c> Expected<'c> {
+    fn new(compiled: &'c Compiled, job: JobId) -> Expected<'c> {
+        Expected { compiled, job, outputs: None }
+    }
+
+    /// Whether a file is to be brought. If not, `fetched` says why.
+    fn has(&mut self, file: &FileRow, fetched: &mut Fetched) -> bool {
+        if let Some(why) = &file.left_out {
+            fetched.n_left_out += 1;
+            if fetched.left_out.len() < N_LEFT_OUT_TOLD {
+                fetched.left_out.push(format!("{} of task {}.{}: {why}", file.to, self.job, file.task));
+            }
+            return false;
+        }
+        if file.to.contains("://") {
+            fetched.n_elsewhere += 1;
+            return false;
+        }
+        let is_declared = self.is_declared(file);
+        if !is_declared {
+            fetched.refuse(self.job, file, "the job does not declare it");
+        }
+        is_declared
+    }
+
+    /// Whether the job says that this task leaves a file there.
+    fn is_declared(&mut self, file: &FileRow) -> bool {
+        if self.outputs.as_ref().is_none_or(|(task, _)| *task != file.task) {
+            let outputs = self.compiled.outputs(self.job.0, file.task).unwrap_or_default();
+            self.outputs = Some((file.task, outputs));
+        }
+        self.outputs.iter().flat_map(|(_, outputs)| outputs).any(|output| output.may_go_to(&file.to))
+    }
 }
 
 /// Files that came with their sizes, or `None`: they were there.
-type Coming = JoinSet<(FileRow, Result<Option<u64>, Failure>)>;
+type Coming = JoinSet<packed::Came>;
 
 async fn take(
     job: JobId,
     under_way: &mut Coming,
-    (fetched, brought): (&mut Fetched, &mut Vec<(String, Digest)>),
+    to: (&mut Fetched, &mut Vec<(String, Digest)>),
     shown: &mut Shown,
 ) -> Result<(), Failure> {
     let Some(came) = under_way.join_next().await else { return Ok(()) };
-    let (file, came) = came.map_err(|error| Failure::infrastructure(error.to_string()))?;
+    let came = came.map_err(|error| Failure::infrastructure(error.to_string()))?;
+    note(job, came, to, shown);
+    Ok(())
+}
+
+/// Counts a file.
+fn note(
+    job: JobId,
+    (file, came): packed::Came,
+    (fetched, brought): (&mut Fetched, &mut Vec<(String, Digest)>),
+    shown: &mut Shown,
+) {
     match came {
         Ok(Some(n_bytes)) => {
             fetched.n_files += 1;
@@ -342,7 +429,6 @@ async fn take(
         Ok(None) => fetched.n_same += 1,
         Err(failure) => fetched.refuse(job, &file, &failure.message()),
     }
-    Ok(())
 }
 
 async fn bring_home(client: &Client, file: &FileRow, landing: &Landing) -> Result<Option<u64>, Failure> {
@@ -549,7 +635,7 @@ mod tests {
     };
     use scheduler::{digest::Digest, ids::JobId};
 
-    use super::is_declared;
+    use super::Expected;
 
     #[test]
     fn file_that_the_job_does_not_declare_is_not_brought() {
@@ -565,7 +651,7 @@ mod tests {
             let sha256 = Digest([0; 32]);
             let to = to.to_owned();
             let file = FileRow { task: 0, to, sha256, bytes: 1, executable: false, left_out: None };
-            is_declared(&compiled, JobId(1), &file)
+            Expected::new(&compiled, JobId(1)).is_declared(&file)
         };
         assert!(is_brought("res/0"));
         for to in [".bashrc", "res/1", "res/0/../../x", "res"] {

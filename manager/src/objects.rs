@@ -18,14 +18,19 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use flusher::Flusher;
 use protocol::pack::{self, CONTENTS_BYTES_MAX, PACKED_BYTES_MAX};
 use ring::digest::{Context, SHA256};
 use scheduler::digest::Digest;
+
+mod flusher;
 
 /// So much of the disk is left to the store of jobs, whatever is brought.
 const RESERVED_BYTES: u64 = 64 << 20;
 /// What nobody uses stays for so long: a job that names it may be on its way, or tried once more.
 pub const UNUSED_KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
+/// The use of an object is noted once in this time, as each note is a write.
+const USE_NOTED_AFTER: Duration = Duration::from_secs(if cfg!(test) { 30 } else { 600 });
 /// So much of an object is read at a time.
 const PIECE_BYTES: usize = 128 << 10;
 /// Objects whose use is asked for at a time: some 20 MB, however many there are.
@@ -83,6 +88,7 @@ struct Shared {
     rotten: PathBuf,
     /// Held while an object gets its name or loses it: no good one loses it for what was there before.
     naming: Mutex<()>,
+    flusher: Flusher,
     n_ever: AtomicU64,
     n_bytes_in: AtomicU64,
     n_bytes_out: AtomicU64,
@@ -117,6 +123,7 @@ impl Objects {
             incoming: root.join("incoming"),
             rotten: root.join("rotten"),
             naming: Mutex::default(),
+            flusher: Flusher::default(),
             n_ever: AtomicU64::new(0),
             n_bytes_in: AtomicU64::new(0),
             n_bytes_out: AtomicU64::new(0),
@@ -140,9 +147,9 @@ impl Objects {
     /// The size of an object, if it is there. It stays for [`UNUSED_KEPT`] from now on at least.
     pub fn size(&self, sha256: &Digest) -> Option<u64> {
         let file = File::open(self.path_of(sha256)).ok()?;
-        // Who cannot mark it may at least read it.
-        let _ = file.set_modified(SystemTime::now());
-        file.metadata().ok().map(|facts| facts.len())
+        let facts = file.metadata().ok()?;
+        note_use(&file, &facts);
+        Some(facts.len())
     }
 
     /// The same of an object that should have `wanted` bytes. If it has not, all of it is read, so that one that
@@ -164,13 +171,13 @@ impl Objects {
     /// It is not there, or cannot be opened.
     pub fn open(&self, sha256: &Digest) -> Result<Outgoing, ObjectError> {
         let path = self.path_of(sha256);
-        let opened = File::open(&path).and_then(|file| Ok((file.metadata()?.len(), file)));
-        let (n_bytes, file) = opened.map_err(|source| match source.kind() {
+        let opened = File::open(&path).and_then(|file| Ok((file.metadata()?, file)));
+        let (facts, file) = opened.map_err(|source| match source.kind() {
             io::ErrorKind::NotFound => ObjectError::None(*sha256),
             _ => ObjectError::Io { doing: "open", path, source },
         })?;
-        // As above.
-        let _ = file.set_modified(SystemTime::now());
+        note_use(&file, &facts);
+        let n_bytes = facts.len();
         let (store, hash) = (self.clone(), Some(Context::new(&SHA256)));
         let object = Outgoing { store, sha256: *sha256, file, hash, n_bytes, n_left: n_bytes };
         // Of one without anything in it nobody reads a piece.
@@ -227,7 +234,7 @@ impl Objects {
     ///
     /// # Errors
     /// One is not what was announced, and none is taken in; or the disk is full or fails, and some may be there.
-    /// Cost: two flushes of the file system, however many there are.
+    /// Cost: two flushes of the file system, however many there are. Packs that come at the same time share them.
     pub fn take_in_pack(&self, files: &[(Digest, &[u8])]) -> Result<(), ObjectError> {
         let incoming = &self.shared.incoming;
         make_folder(incoming)?;
@@ -261,11 +268,18 @@ impl Objects {
         if parts.is_empty() {
             return Ok(());
         }
-        flush_all(incoming)?;
+        self.flush_all(incoming)?;
         self.name_all(parts)?;
-        flush_all(incoming)?;
+        self.flush_all(incoming)?;
         self.shared.n_bytes_in.fetch_add(n_bytes, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Sees to it that all that was written to a folder's file system is on the disk: for many files at once it takes as
+    /// long as for one.
+    fn flush_all(&self, folder: &Path) -> Result<(), ObjectError> {
+        let flush = || File::open(folder).and_then(|folder| Ok(nix::unistd::syncfs(folder)?));
+        self.shared.flusher.flush(flush).map_err(|source| failed("flush", folder, source))
     }
 
     /// Gives these files their names, which are not on the disk before it is flushed.
@@ -288,11 +302,11 @@ impl Objects {
 
     /// A pack of those of these objects that are here and small enough.
     pub fn pack(&self, wanted: &[Digest]) -> Vec<u8> {
-        let mut pack = Vec::new();
+        let (mut pack, mut n_all) = (Vec::new(), 0);
         for sha256 in wanted {
             let Ok(mut object) = self.open(sha256) else { continue };
             let n_bytes = object.n_bytes();
-            if n_bytes > PACKED_BYTES_MAX || pack.len() as u64 + n_bytes > CONTENTS_BYTES_MAX as u64 {
+            if n_bytes > PACKED_BYTES_MAX || n_all + n_bytes > CONTENTS_BYTES_MAX as u64 {
                 continue;
             }
             let (mut contents, mut is_whole) = (Vec::new(), false);
@@ -303,7 +317,8 @@ impl Objects {
                 }
                 contents.extend(piece);
             }
-            if is_whole {
+            if is_whole && contents.len() as u64 == n_bytes {
+                n_all += n_bytes;
                 pack::push(&mut pack, sha256, &contents);
             }
         }
@@ -487,8 +502,21 @@ impl Outgoing {
     }
 }
 
+/// An object that was used just before its use would have been noted again is not older than it looks by more than
+/// [`USE_NOTED_AFTER`].
 fn is_idle(facts: &fs::Metadata, before: SystemTime) -> bool {
-    facts.modified().is_ok_and(|at| at < before)
+    facts.modified().is_ok_and(|at| at + USE_NOTED_AFTER < before)
+}
+
+/// Notes that an object is used now, unless that was noted a short time ago.
+fn note_use(file: &File, facts: &fs::Metadata) {
+    let now = SystemTime::now();
+    // A time in the future says nothing: the clock was set back.
+    let age = facts.modified().ok().and_then(|at| now.duration_since(at).ok());
+    if age.is_none_or(|age| age >= USE_NOTED_AFTER) {
+        // Who cannot mark it may at least read it.
+        let _ = file.set_modified(now);
+    }
 }
 
 /// Of what was hashed up to now.
@@ -519,13 +547,6 @@ fn make_folder(path: &Path) -> Result<(), ObjectError> {
         let _ = File::open(above).and_then(|folder| folder.sync_all());
     }
     Ok(())
-}
-
-/// Sees to it that all that was written to a folder's file system is on the disk: for many files at once it takes as
-/// long as for one.
-fn flush_all(folder: &Path) -> Result<(), ObjectError> {
-    let flushed = File::open(folder).and_then(|folder| Ok(nix::unistd::syncfs(folder)?));
-    flushed.map_err(|source| failed("flush", folder, source))
 }
 
 /// What the disk has left for us; everything, if it does not say.

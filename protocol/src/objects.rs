@@ -53,9 +53,10 @@ pub struct Missing {
 
 /// Small files that are wanted in a pack.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PackRequest {
-    /// At most [`crate::pack::N_PACKED_MAX`].
+    /// At most a thousand.
     pub sha256: Vec<Digest>,
 }
 

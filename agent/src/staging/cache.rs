@@ -379,15 +379,25 @@ impl Cache {
         if sha256::of(contents) != *sha256 {
             return Ok(false);
         }
-        let path = self.part_path();
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(OBJECT_MODE).open(&path)?;
+        // Under its name at once: until it is whole it has no mark, and whoever uses one without reads it first.
+        let object = self.object(sha256);
+        let mut open = OpenOptions::new();
+        open.write(true).create_new(true).mode(OBJECT_MODE);
+        let (mut file, part) = match open.open(&object) {
+            Ok(file) => (file, None),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                let part = self.part_path();
+                (open.open(&part)?, Some(part))
+            }
+            Err(error) => return Err(error),
+        };
         let written = file.write_all(contents).and_then(|()| {
             file.set_times(FileTimes::new().set_accessed(SystemTime::now()).set_modified(mark()))?;
-            fs::rename(&path, self.object(sha256))
+            part.as_ref().map_or(Ok(()), |part| fs::rename(part, &object))
         });
         if written.is_err() {
-            // What stays goes with the folder.
-            let _ = fs::remove_file(&path);
+            // What stays is found out by who uses it, or goes with the folder.
+            let _ = fs::remove_file(part.as_ref().unwrap_or(&object));
         }
         written?;
         let mut state = self.state();
@@ -595,7 +605,10 @@ fn mark() -> SystemTime {
 /// It cannot be read.
 pub fn hash_of(mut file: &File) -> io::Result<(Digest, u64)> {
     let mut hash = sha256::begin();
-    let (mut piece, mut n_bytes) = (vec![0; 128 << 10], 0);
+    // Many files are small, and a large piece of memory costs more than to read them. Some say no size.
+    let n_expected = file.metadata().map_or(u64::MAX, |facts| facts.len()).saturating_add(1);
+    let n_piece = usize::try_from(n_expected).unwrap_or(usize::MAX).clamp(4 << 10, 128 << 10);
+    let (mut piece, mut n_bytes) = (vec![0; n_piece], 0);
     loop {
         match file.read(&mut piece)? {
             0 => break,

@@ -21,6 +21,8 @@ pub(super) struct LeftFile {
     pub to: OutputTarget,
     /// Its permissions.
     pub mode: u32,
+    /// Its bytes.
+    pub size: u64,
 }
 
 /// The files that a task has left for one of its outputs.
@@ -52,7 +54,7 @@ pub(super) fn files(
         (None, Ok(facts)) if facts.is_file() => {
             let (from, to) = (output.from.clone(), output.to.clone());
             check_name(&from)?;
-            let files = vec![LeftFile { path, from, to, mode: facts.mode() }];
+            let files = vec![LeftFile { path, from, to, mode: facts.mode(), size: facts.len() }];
             return Ok(Left { files, left_out: Vec::new() });
         }
         // Under the name of a file the task has made a folder.
@@ -93,8 +95,8 @@ pub(super) fn files(
             file: format!("{} under a name that its store takes", from.to_string_lossy()),
         })?;
         let path = folder.join(&from);
-        let mode = fs::metadata(&path).map_err(|error| unread(&from.to_string_lossy(), &error))?.mode();
-        left.files.push(LeftFile { path, from, to, mode });
+        let facts = fs::metadata(&path).map_err(|error| unread(&from.to_string_lossy(), &error))?;
+        left.files.push(LeftFile { path, from, to, mode: facts.mode(), size: facts.len() });
     }
     left.left_out = left_out(output, found.astray, brought);
     let is_pattern = matches!(output.several, Some(Several::Pattern(_)));

@@ -6,13 +6,13 @@ use std::{
     fs::OpenOptions,
     io::{self, Read},
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     time::Instant,
 };
 
 use protocol::{
     job::{OutputTarget, Source, TaskInput},
-    pack::{self, CONTENTS_BYTES_MAX, N_PACKED_MAX, N_PACKED_MIN, PACKED_BYTES_MAX},
+    pack::{self, CONTENTS_BYTES_MAX, N_PACKED_MIN, PACKED_BYTES_MAX},
 };
 use scheduler::{digest::Digest, ids::JobId, results::FailureKind};
 use tokio::time::sleep;
@@ -23,7 +23,7 @@ use super::{
     fetch::{LOCK_PATIENCE, LOCK_PAUSE, showing_life},
     held::{Held, beside},
     left::LeftFile,
-    node, place,
+    lock, node, place,
     place::Stop,
     transfer,
     transfer::Trouble,
@@ -102,32 +102,18 @@ impl Mover {
             return came;
         }
         let brought = async {
-            for pack in pack::divide(missing) {
-                let wanted: Vec<Digest> = pack.iter().map(|(sha256, _)| *sha256).collect();
-                let bytes = {
-                    // It is never closed.
-                    let _place = self.places.acquire().await;
-                    self.ways.pack_of_manager(&self.session(), &wanted).await
-                };
-                let bytes = bytes.map_err(|trouble| format!("{trouble:?}"))?;
-                let (cache, held) = (Arc::clone(&self.cache), Arc::clone(held));
-                let taken_in = beside(Some(&self.disks), move || {
-                    let files = pack::files(&bytes).map_err(io::Error::other)?;
-                    cache.make_room(bytes.len() as u64);
-                    let mut taken_in = Vec::with_capacity(files.len());
-                    for (sha256, contents) in files {
-                        held.stop().check()?;
-                        if cache.with_room(|| cache.take_in(contents, &sha256))? {
-                            taken_in.push((sha256, contents.len() as u64));
-                        }
-                    }
-                    Ok(taken_in)
-                });
-                for (sha256, size) in taken_in.await.map_err(|error| error.to_string())? {
+            let mut packs = pack::divide(missing).into_iter();
+            let mut coming = self.ask_for_pack(packs.next()).await?;
+            while let Some(bytes) = coming {
+                // The next one comes while this one is written.
+                let (taken_in, next) =
+                    tokio::join!(self.take_in(bytes, held), self.ask_for_pack(packs.next()));
+                for (sha256, size) in taken_in.map_err(|error| error.to_string())? {
                     self.has_moved(job, |moved| moved.from_manager += size);
                     self.note_small(Origin::Manager, size);
                     came.insert(sha256);
                 }
+                coming = next?;
             }
             Ok::<_, String>(())
         };
@@ -137,6 +123,34 @@ impl Mover {
         came
     }
 
+    /// A pack of these files, if any are wanted. The error is for logs.
+    async fn ask_for_pack(&self, wanted: Option<Vec<(Digest, u64)>>) -> Result<Option<Vec<u8>>, String> {
+        let Some(wanted) = wanted else { return Ok(None) };
+        let wanted: Vec<Digest> = wanted.into_iter().map(|(sha256, _)| sha256).collect();
+        // It is never closed.
+        let _place = self.places.acquire().await;
+        let bytes = self.ways.pack_of_manager(&self.session(), &wanted).await;
+        bytes.map(Some).map_err(|trouble| format!("{trouble:?}"))
+    }
+
+    /// Puts the files of a pack into the cache; says which, with their sizes.
+    async fn take_in(&self, pack: Vec<u8>, held: &Arc<Held>) -> io::Result<Vec<(Digest, u64)>> {
+        let (cache, held) = (Arc::clone(&self.cache), Arc::clone(held));
+        let taken_in = beside(Some(&self.disks), move || {
+            let files = pack::files(&pack).map_err(io::Error::other)?;
+            cache.make_room(pack.len() as u64);
+            let mut taken_in = Vec::with_capacity(files.len());
+            for (sha256, contents) in files {
+                held.stop().check()?;
+                if cache.with_room(|| cache.take_in(contents, &sha256))? {
+                    taken_in.push((sha256, contents.len() as u64));
+                }
+            }
+            Ok(taken_in)
+        });
+        taken_in.await
+    }
+
     /// Brings small files that a task has left to the manager, in packs; of each that is there, what it holds and its
     /// size. The others are for who brings files one by one: he tries again, and knows what is wrong.
     pub(super) async fn send_small(
@@ -144,30 +158,43 @@ impl Mover {
         files: &[LeftFile],
         held: &Arc<Held>,
     ) -> HashMap<PathBuf, (Digest, u64)> {
-        let is_for_manager = |file: &&LeftFile| matches!(file.to, OutputTarget::Home(_));
-        let paths: Vec<PathBuf> = files.iter().filter(is_for_manager).map(|file| file.path.clone()).collect();
-        let mut sent = HashMap::new();
-        if paths.len() < N_PACKED_MIN {
-            return sent;
+        let is_small =
+            |file: &&LeftFile| matches!(file.to, OutputTarget::Home(_)) && file.size <= PACKED_BYTES_MAX;
+        let small: Vec<(PathBuf, u64)> =
+            files.iter().filter(is_small).map(|file| (file.path.clone(), file.size)).collect();
+        if small.len() < N_PACKED_MIN {
+            return HashMap::new();
         }
         let waits = self.waits.begin(held.task(), "its small outputs to reach the manager", None);
-        let mut rest = &paths[..];
-        while !rest.is_empty() {
-            let (some, its) = (rest[..rest.len().min(N_PACKED_MAX)].to_vec(), Arc::clone(held));
-            let Ok(read) = beside(Some(&self.disks), move || read_pack(&some, its.stop())).await else {
-                break;
-            };
-            rest = &rest[read.n_looked_at..];
-            if read.files.is_empty() {
-                continue;
-            }
-            if let Err(trouble) = self.send_pack(read.pack, &waits.progress).await {
-                tracing::debug!(?trouble, "small outputs go one by one");
-                break;
-            }
-            sent.extend(read.files);
+        let (rest, sent) = (Mutex::new(pack::divide(small).into_iter()), Mutex::default());
+        let rest = Portions { rest: &rest, sent: &sent };
+        // A manager that takes no packs is asked once.
+        if self.send_portion(rest, held, &waits.progress).await {
+            let lane = || async { while self.send_portion(rest, held, &waits.progress).await {} };
+            // The manager flushes its disk for each pack, and once for several that come together.
+            tokio::join!(lane(), lane(), lane());
         }
-        sent
+        sent.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads the next of these packs and sends it. False: there is none, or packs are of no use.
+    async fn send_portion(&self, portions: Portions<'_>, held: &Arc<Held>, progress: &Progress) -> bool {
+        let Some(portion) = lock(portions.rest).next() else { return false };
+        let its = Arc::clone(held);
+        let paths: Vec<PathBuf> = portion.into_iter().map(|(path, _)| path).collect();
+        let read = match beside(Some(&self.disks), move || read_pack(paths, its.stop())).await {
+            Ok(read) => read,
+            Err(_) => return portions.end(),
+        };
+        if read.files.is_empty() {
+            return true;
+        }
+        if let Err(trouble) = self.send_pack(read.pack, progress).await {
+            tracing::debug!(?trouble, "small outputs go one by one");
+            return portions.end();
+        }
+        lock(portions.sent).extend(read.files);
+        true
     }
 
     /// For as long as the manager is away.
@@ -254,33 +281,45 @@ impl Mover {
     }
 }
 
-/// A pack of the first of some files.
+/// Small files on their way to the manager.
+#[derive(Clone, Copy)]
+struct Portions<'p> {
+    /// Packs that are not sent yet: paths of files, with their sizes.
+    rest: &'p Mutex<std::vec::IntoIter<Vec<(PathBuf, u64)>>>,
+    /// What is there.
+    sent: &'p Mutex<HashMap<PathBuf, (Digest, u64)>>,
+}
+
+impl Portions<'_> {
+    /// Nothing else goes in packs. Always false.
+    fn end(self) -> bool {
+        lock(self.rest).by_ref().for_each(drop);
+        false
+    }
+}
+
 struct ReadPack {
     pack: Vec<u8>,
     /// What each holds that is in it, and its size.
     files: Vec<(PathBuf, (Digest, u64))>,
-    /// How many were looked at: those that are not small are not in it.
-    n_looked_at: usize,
 }
 
-fn read_pack(paths: &[PathBuf], stop: &Stop) -> io::Result<ReadPack> {
-    let mut read = ReadPack { pack: Vec::new(), files: Vec::new(), n_looked_at: 0 };
+/// A pack of those of these files that can be read and have room in it.
+fn read_pack(paths: Vec<PathBuf>, stop: &Stop) -> io::Result<ReadPack> {
+    let mut read = ReadPack { pack: Vec::new(), files: Vec::new() };
     let mut n_bytes = 0;
     for path in paths {
         stop.check()?;
         let mut contents = Vec::new();
-        let opened = opened::open(OpenOptions::new().read(true), path);
+        let opened = opened::open(OpenOptions::new().read(true), &path);
         let looked = opened.and_then(|file| file.take(PACKED_BYTES_MAX + 1).read_to_end(&mut contents));
+        // They may have grown.
         let is_small = looked.is_ok() && contents.len() as u64 <= PACKED_BYTES_MAX;
-        if is_small && n_bytes + contents.len() > CONTENTS_BYTES_MAX {
-            break;
-        }
-        read.n_looked_at += 1;
-        if is_small {
+        if is_small && n_bytes + contents.len() <= CONTENTS_BYTES_MAX {
             n_bytes += contents.len();
             let sha256 = sha256::of(&contents);
             pack::push(&mut read.pack, &sha256, &contents);
-            read.files.push((path.clone(), (sha256, contents.len() as u64)));
+            read.files.push((path, (sha256, contents.len() as u64)));
         }
     }
     Ok(read)

@@ -18,7 +18,7 @@ use protocol::{
     },
     follow::{FollowQuery, Followed},
     job::JobSpec,
-    objects::{Files, Missing, MissingRequest, Stored, Stores, Unpacked},
+    objects::{Files, Missing, MissingRequest, PackRequest, Stored, Stores, Unpacked},
     users::{AddUserRequest, UserAdded, Users},
 };
 use scheduler::{
@@ -41,6 +41,9 @@ use crate::{access::last::LastJob, failure::Failure, staging};
 const CONNECT_TIME_LIMIT: Duration = Duration::from_secs(10);
 /// Longer than any answer takes that is not meant to be waited for.
 const ANSWER_TIME_LIMIT: Duration = Duration::from_secs(120);
+
+/// Files of a page.
+const N_FILES_A_PAGE: u64 = 10_000;
 
 /// Why a manager gave no answer that can be used.
 #[derive(Debug, thiserror::Error)]
@@ -412,6 +415,14 @@ impl Client {
         self.send::<Unpacked>(request).await.map(drop)
     }
 
+    /// A pack of those of these small files that are there. A manager of before December 2026 refuses it.
+    pub async fn pack(&self, sha256: &[Digest]) -> Result<Vec<u8>, ClientError> {
+        let wanted = PackRequest { sha256: sha256.to_vec() };
+        let request = self.request(Method::POST, "/objects/packed").timeout(ANSWER_TIME_LIMIT).json(&wanted);
+        let response = self.accepted(request).await?;
+        Ok(response.bytes().await.map_err(|error| self.broken(&error))?.to_vec())
+    }
+
     /// A file, to be read piece by piece.
     pub async fn object(&self, sha256: &Digest) -> Result<Response, ClientError> {
         self.accepted(self.request(Method::GET, &format!("/objects/{sha256}"))).await
@@ -430,7 +441,8 @@ impl Client {
         after: Option<u64>,
     ) -> Result<Files, ClientError> {
         let task = task.map(|task| format!("&task={task}")).unwrap_or_default();
-        self.get(&format!("/jobs/{job}/files?after={}{task}", after.unwrap_or(0))).await
+        let after = after.unwrap_or(0);
+        self.get(&format!("/jobs/{job}/files?after={after}&limit={N_FILES_A_PAGE}{task}")).await
     }
 
     /// News of a job from now on, its present state first.

@@ -10,6 +10,7 @@ use scheduler::ids::JobId;
 use crate::{
     client::Client,
     failure::{Failure, Outcome},
+    interrupts::unless_interrupted,
     landing::Landing,
     select::Target,
     show, staging,
@@ -79,7 +80,10 @@ pub async fn run(args: FetchArgs) -> Result<Outcome, Failure> {
     }
     let landing = Landing::open(&folder, args.overwrite);
     let landing = landing.map_err(|error| Failure::file("open", &folder, &error))?;
-    let fetched = staging::fetch(client, (job, &spec), task, landing).await?;
+    let fetching = staging::fetch(client, (job, &spec), task, landing);
+    let again = "no longer fetching; what has come stays, and the same command brings the rest";
+    // What is not whole is removed.
+    let Some(fetched) = unless_interrupted(fetching, again).await? else { return Ok(Outcome::Interrupted) };
     if args.view.json {
         show::print(&show::json(&fetched)?)?;
     } else if !args.view.quiet {

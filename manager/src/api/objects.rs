@@ -101,6 +101,16 @@ async fn take_in_pack(context: &Context, request: Request, room: &Room) -> Resul
     Ok(json(StatusCode::CREATED, &Unpacked { files: n_files.await? }))
 }
 
+/// A user fetches small files. Whoever knows their digests knows what they hold, or may.
+pub(super) async fn pack_for_user(
+    State(context): State<Shared>,
+    _user: User,
+    InBody(PackRequest { sha256 }): InBody<PackRequest>,
+) -> Result<Response, ApiError> {
+    check_packed(&sha256)?;
+    give_pack(&context, sha256).await
+}
+
 /// A pilot fetches small files that its tasks need.
 pub(super) async fn pack_for_pilot(
     State(context): State<Shared>,
@@ -108,16 +118,24 @@ pub(super) async fn pack_for_pilot(
 ) -> Result<Response, ApiError> {
     let session = session(&context, &request).await?;
     let InBody(PackRequest { sha256 }) = InBody::from_request(request, &context).await?;
-    if sha256.len() > N_PACKED_MAX {
-        let found = sha256.len();
-        return Err(ApiError::bad_request(format!(
-            "sha256: found {found}; at most {N_PACKED_MAX} are taken"
-        )));
-    }
+    check_packed(&sha256)?;
     // Like those that are not there, they are left out.
     let not_needed = session.not_needed(&context, sha256.iter().copied().collect()).await?;
     let sha256: Vec<Digest> = sha256.into_iter().filter(|sha256| !not_needed.contains(sha256)).collect();
-    let _place = a_place(&context).await?;
+    give_pack(&context, sha256).await
+}
+
+fn check_packed(sha256: &[Digest]) -> Result<(), ApiError> {
+    match sha256.len() {
+        0..=N_PACKED_MAX => Ok(()),
+        found => {
+            Err(ApiError::bad_request(format!("sha256: found {found}; at most {N_PACKED_MAX} are taken")))
+        }
+    }
+}
+
+async fn give_pack(context: &Context, sha256: Vec<Digest>) -> Result<Response, ApiError> {
+    let _place = a_place(context).await?;
     let objects = context.objects.clone();
     let pack = blocking(move || Ok(objects.pack(&sha256))).await?;
     Ok(([(header::CONTENT_TYPE, "application/octet-stream")], pack).into_response())

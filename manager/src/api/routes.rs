@@ -24,8 +24,8 @@ use protocol::{
     },
     objects::{
         Files, FilesQuery, Missing, MissingRequest, PILOT_OBJECTS_PATH, PILOT_PACKS_PATH,
-        PILOT_STORE_FILES_PATH, PILOT_STORES_PATH, PILOT_TASKS_PATH, PILOT_WAITS_PATH, Stored, Stores,
-        Unpacked,
+        PILOT_STORE_FILES_PATH, PILOT_STORES_PATH, PILOT_TASKS_PATH, PILOT_WAITS_PATH, PackRequest, Stored,
+        Stores, Unpacked,
     },
     peers::{HUNT_PATH, PEERS_PATH},
     pilot,
@@ -184,6 +184,14 @@ fn routes_of_files() -> Vec<Route> {
             objects::put_pack,
         )
         .status("201"),
+        post(
+            "/objects/packed",
+            "A pack, as for `/objects/pack`, of those of these files that are there and not larger than 64 KiB; 4 MiB at \
+             most, the others are left out.",
+            Answers::Bytes,
+            objects::pack_for_user,
+        )
+        .body::<PackRequest>(),
         Route::new(
             "put",
             "/objects/{sha256}",

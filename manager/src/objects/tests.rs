@@ -10,7 +10,7 @@ use std::{
 use ring::digest::{Context, SHA256};
 use scheduler::digest::Digest;
 
-use super::{N_ASKED, ObjectError, Objects, PIECE_BYTES};
+use super::{N_ASKED, ObjectError, Objects, PIECE_BYTES, USE_NOTED_AFTER};
 
 fn digest_of(bytes: &[u8]) -> Digest {
     let mut hash = Context::new(&SHA256);
@@ -174,6 +174,24 @@ fn nothing_is_removed_while_it_is_not_known_what_is_in_use_or_when_it_is_asked_f
     };
     assert_eq!(store.collect(&BTreeSet::new(), before, asked_for), Ok((0, 0)));
     assert_eq!(store.size(&sha256), Some(3));
+}
+
+#[test]
+fn an_object_whose_use_was_not_noted_since_it_was_noted_just_before_stays_as_long() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Objects::in_folder(folder.path());
+    let sha256 = digest_of(b"used");
+    bring(&store, b"used", &sha256).unwrap();
+    let now = SystemTime::now();
+    let noted = now - USE_NOTED_AFTER / 2;
+    fs::File::open(store.path_of(&sha256)).unwrap().set_modified(noted).unwrap();
+    // It is used, and that is not noted once more.
+    assert_eq!(store.size(&sha256), Some(4));
+    assert_eq!(fs::metadata(store.path_of(&sha256)).unwrap().modified().unwrap(), noted);
+    let unused = |asked: BTreeSet<Digest>| Ok::<_, Infallible>(asked);
+    assert_eq!(store.collect(&BTreeSet::new(), now, unused).unwrap(), (0, 0));
+    let unused = |asked: BTreeSet<Digest>| Ok::<_, Infallible>(asked);
+    assert_eq!(store.collect(&BTreeSet::new(), now + USE_NOTED_AFTER, unused).unwrap(), (1, 4));
 }
 
 #[test]

@@ -56,7 +56,7 @@ pub const N_OBJECTS_MAX: u64 = 200_000;
 /// Files that a task takes of those that others leave.
 pub const N_TAKEN_MAX: u64 = 200_000;
 /// Files that a task leaves by patterns and folders.
-pub const N_LEFT_MAX: usize = 10_000;
+pub const N_LEFT_MAX: usize = 200_000;
 /// Bytes of a file that is brought or left: 1 TiB.
 pub const OBJECT_BYTES_MAX: u64 = 1 << 40;
 /// Columns extracted from the output.

@@ -334,6 +334,7 @@ fn seeds() -> Vec<Vec<u8>> {
         seeds.push(format!("PUT {target}/{HELLO}\nhello").into_bytes());
     }
     seeds.push(format!("POST session json /pilot/v1/packs\n{MISSING}").into_bytes());
+    seeds.push(format!("POST user json /api/v1/objects/packed\n{MISSING}").into_bytes());
     let digest = HELLO.parse().expect("a digest");
     let mut pack = b"POST user json /api/v1/objects/pack\n".to_vec();
     protocol::pack::push(&mut pack, &digest, b"hello");

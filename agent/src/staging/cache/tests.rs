@@ -306,6 +306,26 @@ fn what_counting_costs_grows_as_the_number_of_objects_does_and_not_with_its_squa
     }
 }
 
+/// Files of packs are written under their names.
+#[test]
+fn a_file_of_a_pack_that_a_killed_agent_has_half_written_is_never_given_and_comes_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = cache(folder.path(), 1000);
+    let (half, other) = (crate::sha256::of(b"molecules"), crate::sha256::of(b"atoms"));
+    for sha256 in [half, other] {
+        fs::write(folder.path().join("objects").join(sha256.to_string()), b"mole").unwrap();
+    }
+    let put = |_: &Path| panic!("it is not whole");
+    assert!(!cache.give(&half, put).unwrap());
+    assert!(cache.take_in(b"molecules", &half).unwrap());
+    let given = folder.path().join("given");
+    assert!(cache.give(&half, |object| fs::hard_link(object, &given)).unwrap());
+    assert_eq!(fs::read(&given).unwrap(), b"molecules");
+    // Who does not bring it finds it out as well.
+    assert_eq!(cache.pin(&other).unwrap(), None);
+    assert!(!cache.has(&other));
+}
+
 #[test]
 fn a_file_of_a_pack_is_taken_in_if_it_is_right_and_given_under_its_name_there_alone() {
     let folder = tempfile::tempdir().unwrap();

@@ -94,6 +94,7 @@ fn rows_of_files() -> Vec<Row> {
     vec![
         post("/objects/missing", json!({"sha256": [HELLO]}), ALL),
         row("post", "/objects/pack", packed, [201; 3]),
+        post("/objects/packed", json!({"sha256": [HELLO]}), ALL),
         row("put", "/objects/{sha256}", "hello", [201, 200, 200]),
         get("/objects/{sha256}", [404; 3]),
         get("/stores", ALL),

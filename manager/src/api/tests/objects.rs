@@ -154,6 +154,10 @@ async fn small_files_come_in_packs_and_go_in_packs() {
     let reply = put(packed(&all)).await;
     assert_eq!((reply.status, reply.json()), (201, json!({"files": 300})));
     assert_eq!(missing().await, json!({"sha256": []}));
+    let ask = async |sha256: &[Digest]| scene.post("/api/v1/objects/packed", json!({"sha256": sha256})).await;
+    let with_another = [&wanted[..], &[Digest([7; 32])]].concat();
+    assert!(ask(&with_another).await.body == packed(&all), "what is not there is left out");
+    assert_eq!(ask(&vec![wanted[0]; 1001]).await.refusal().0, 400);
 
     let needed: Vec<(Digest, usize)> =
         all.iter().map(|(sha256, contents)| (*sha256, contents.len())).collect();
@@ -161,7 +165,6 @@ async fn small_files_come_in_packs_and_go_in_packs() {
     let ask = async |token: &str, sha256: &[Digest]| {
         scene.call("POST", "/pilot/v1/packs", token, json!({"sha256": sha256}).to_string()).await
     };
-    let with_another = [&wanted[..], &[Digest([7; 32])]].concat();
     assert!(ask(&session, &with_another).await.body == packed(&all), "what is not there is left out");
     assert_eq!(ask(&scene.ann(), &wanted).await.status, 401);
     assert_eq!(ask(&session, &vec![wanted[0]; 1001]).await.refusal().0, 400);
