@@ -49,6 +49,7 @@ pub use self::transfer::Ways;
 use self::{
     cache::{Cache, CachePlace, Pin},
     held::{Held, beside},
+    home::Executables,
     transfer::Trouble,
     waits::Waits,
 };
@@ -105,7 +106,7 @@ pub struct Outputs {
     /// What was brought into its folder and belongs to others: no pattern means it.
     pub brought: HashSet<PathBuf>,
     /// Writable copies of inputs that are not known to be executable. Pilots give such copies the owner's execute
-    /// permission in any case, so that permission tells nothing.
+    /// permission in any case, so that permission tells nothing. Those that were brought by this pilot need not be named.
     pub copied: HashSet<PathBuf>,
 }
 
@@ -306,7 +307,7 @@ async fn serve(mover: Arc<Mover>, mut orders: mpsc::UnboundedReceiver<Order>) {
     while let Some(order) = orders.recv().await {
         match order {
             Order::Stage { task, token, inputs, folder } => {
-                let held = Arc::new(Held::new(&mover.cache).of(task));
+                let held = Arc::new(Held::new(&mover.cache).of(task).for_folder(&folder));
                 let (mover, its) = (Arc::clone(&mover), Arc::clone(&held));
                 let work = tokio::spawn(async move {
                     let result = mover.stage(task, &inputs, &folder, &its).await;
@@ -314,7 +315,9 @@ async fn serve(mover: Arc<Mover>, mut orders: mpsc::UnboundedReceiver<Order>) {
                 });
                 works.insert(token, (held, work));
             }
-            Order::Deliver { task, token, outputs, folder } => {
+            Order::Deliver { task, token, mut outputs, folder } => {
+                let brought = works.values().filter(|(held, _)| held.folder() == Some(&folder));
+                outputs.copied.extend(brought.flat_map(|(held, _)| held.copied()));
                 let held = Arc::new(Held::new(&mover.cache).of(task));
                 let (mover, its) = (Arc::clone(&mover), Arc::clone(&held));
                 let work = tokio::spawn(async move {
@@ -360,8 +363,7 @@ struct Mover {
     /// One fetch at a time of each object, in this agent.
     fetches: Mutex<HashMap<Digest, Arc<AsyncMutex<()>>>>,
     waits: Waits,
-    /// Files that came from elsewhere and that their sender called executable.
-    executables: Arc<Mutex<HashSet<Digest>>>,
+    executables: Arc<Mutex<Executables>>,
     /// Held by who fetches packs.
     packing: AsyncMutex<()>,
     /// It was said that the manager has no room: once is enough.
@@ -433,8 +435,9 @@ impl Mover {
         folder: &Path,
         held: &Arc<Held>,
     ) -> Result<(), FailureKind> {
-        lock(&self.executables)
-            .extend(inputs.iter().filter(|input| input.executable).filter_map(|input| input.sha256));
+        for input in inputs {
+            input.sha256.into_iter().for_each(|sha256| self.note_input(sha256, input, held));
+        }
         let mut portions = inputs.chunks(N_INPUTS_AT_A_TIME);
         let mut next = portions.next();
         let mut came = self.bring_small(job, next.unwrap_or_default(), held).await;
@@ -470,6 +473,7 @@ impl Mover {
                 continue;
             }
             let pin = self.bring(job, input, held).await?;
+            self.note_input(pin.sha256, input, held);
             let placed = self.place(pin, target, input.writable, held).await;
             placed.map_err(|error| {
                 let which = input.shown();
@@ -480,6 +484,14 @@ impl Mover {
             })?;
         }
         Ok(())
+    }
+
+    /// Notes what an input holds, for who delivers it again, or a copy.
+    fn note_input(&self, sha256: Digest, input: &TaskInput, held: &Held) {
+        lock(&self.executables).note(sha256, input.executable);
+        if input.writable && !input.executable {
+            held.note_copied(&input.to);
+        }
     }
 
     /// Gives a task a file that all nodes see.

@@ -2,7 +2,9 @@
 //! which goes on with transfers meanwhile.
 
 use std::{
+    collections::HashSet,
     io,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex},
 };
 
@@ -22,17 +24,49 @@ pub(super) struct Held {
     pins: Mutex<Vec<Pin>>,
     stop: Stop,
     task: Option<TaskId>,
+    /// The task's folder, where files are brought there.
+    folder: Option<PathBuf>,
+    /// Writable copies there of inputs that are not known to be executable, by their paths in the folder.
+    copied: Mutex<HashSet<PathBuf>>,
 }
 
 impl Held {
     pub(super) fn new(cache: &Arc<Cache>) -> Held {
-        Held { cache: Arc::clone(cache), pins: Mutex::default(), stop: Stop::default(), task: None }
+        Held {
+            cache: Arc::clone(cache),
+            pins: Mutex::default(),
+            stop: Stop::default(),
+            task: None,
+            folder: None,
+            copied: Mutex::default(),
+        }
     }
 
     /// For this task.
     pub(super) fn of(mut self, task: TaskId) -> Held {
         self.task = Some(task);
         self
+    }
+
+    /// For files that are brought there.
+    pub(super) fn for_folder(mut self, folder: &Path) -> Held {
+        self.folder = Some(folder.to_owned());
+        self
+    }
+
+    /// The task's folder, where files are brought there.
+    pub(super) fn folder(&self) -> Option<&PathBuf> {
+        self.folder.as_ref()
+    }
+
+    /// A writable copy of an input that is not known to be executable has come.
+    pub(super) fn note_copied(&self, to: &Path) {
+        lock(&self.copied).insert(to.to_owned());
+    }
+
+    /// All of them.
+    pub(super) fn copied(&self) -> HashSet<PathBuf> {
+        lock(&self.copied).clone()
     }
 
     /// For which task it is held.

@@ -5,7 +5,7 @@ use std::{
     fs::{File, OpenOptions},
     io,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, atomic::Ordering},
+    sync::{Arc, atomic::Ordering},
 };
 
 use protocol::job::OutputTarget;
@@ -60,11 +60,28 @@ impl Names {
     }
 }
 
-/// Whether a file is executable: by its permissions and what it holds. A copy of an input has the permissions that all
-/// inputs have in a task's folder; of these it is known which are executable where they come from.
-fn is_executable(executables: &Mutex<HashSet<Digest>>, mode: u32, sha256: &Digest) -> bool {
-    let is_like_input = mode & 0o777 == cache::OBJECT_MODE;
-    mode & 0o100 != 0 && (!is_like_input || lock(executables).contains(sha256))
+/// Which contents of inputs are executable where they come from. All inputs have the same permissions in a task's folder.
+#[derive(Debug, Default)]
+pub(super) struct Executables {
+    executable: HashSet<Digest>,
+    /// Those of which that is not known.
+    plain: HashSet<Digest>,
+}
+
+impl Executables {
+    /// An input has these contents.
+    pub(super) fn note(&mut self, sha256: Digest, is_executable: bool) {
+        match is_executable {
+            true => self.executable.insert(sha256),
+            false => self.plain.insert(sha256),
+        };
+    }
+
+    /// Whether a file is executable: by its permissions, unless these and what it holds are those of an input that is not.
+    fn has(&self, mode: u32, sha256: &Digest) -> bool {
+        let is_plain = self.plain.contains(sha256) && !self.executable.contains(sha256);
+        mode & 0o100 != 0 && !(is_plain && mode & 0o777 == cache::OBJECT_MODE)
+    }
 }
 
 impl Mover {
@@ -129,7 +146,7 @@ impl Mover {
             if outputs.is_taken && matches!(output.to, OutputTarget::Home(_)) {
                 taken.push((path, sha256, bytes));
             }
-            let executable = is_executable(&self.executables, mode, &sha256);
+            let executable = lock(&self.executables).has(mode, &sha256);
             files.push(OutputFile { to: place, sha256, bytes, executable, left_out: None });
         }
         // Two patterns may mean one link, too.
@@ -153,7 +170,7 @@ impl Mover {
         held: &Arc<Held>,
     ) -> io::Result<(Digest, u64)> {
         let (held, executables) = (Arc::clone(held), Arc::clone(&self.executables));
-        let is_executable = move |sha256: &Digest| is_executable(&executables, mode, sha256);
+        let is_executable = move |sha256: &Digest| lock(&executables).has(mode, sha256);
         beside(Some(&self.shares), move || place::deliver(&from, &to, held.stop(), is_executable)).await
     }
 
@@ -190,7 +207,7 @@ impl Mover {
                 match goal {
                     Goal::Home => self.ways.to_manager(&self.session(), file, facts).await,
                     Goal::Store { job, place, mode } => {
-                        let file = (file, facts.1, is_executable(&self.executables, mode, &facts.0));
+                        let file = (file, facts.1, lock(&self.executables).has(mode, &facts.0));
                         self.ways.to_store(&self.session(), ((job, held.task()), place), file).await
                     }
                 }

@@ -493,14 +493,22 @@ fn outputs_are_executable_if_their_task_has_made_them_so() {
         fs::write(scene.at("task").join(name), name).unwrap();
         fs::set_permissions(scene.at("task").join(name), fs::Permissions::from_mode(mode)).unwrap();
     };
-    [("made", 0o755), ("closed", 0o700), ("fixed", 0o555), ("plain", 0o644), ("edited", 0o700)]
-        .into_iter()
-        .for_each(|(name, mode)| chmod(name, mode));
+    [
+        ("made", 0o755),
+        ("closed", 0o700),
+        ("fixed", 0o555),
+        ("own", 0o500),
+        ("plain", 0o644),
+        ("edited", 0o700),
+    ]
+    .into_iter()
+    .for_each(|(name, mode)| chmod(name, mode));
     // Copies of inputs have their permissions.
     for (from, to) in [("tool", "tool-copy"), ("data", "data-copy")] {
         fs::copy(scene.at("task").join(from), scene.at("task").join(to)).unwrap();
     }
-    let names = ["made", "closed", "fixed", "plain", "edited", "tool", "tool-copy", "data", "data-copy"];
+    let names =
+        ["made", "closed", "fixed", "own", "plain", "edited", "tool", "tool-copy", "data", "data-copy"];
     for is_shared in [false, true] {
         let files = names.map(|name| {
             let to = match is_shared {
@@ -515,14 +523,41 @@ fn outputs_are_executable_if_their_task_has_made_them_so() {
         let Moved::Delivered { result, .. } = scene.hear() else { panic!("nothing else was asked for") };
         stager.release(2);
         let executable: Vec<bool> = result.unwrap().iter().map(|file| file.executable).collect();
-        assert_eq!(executable, [true, true, true, false, false, true, true, false, false]);
+        assert_eq!(executable, [true, true, true, true, false, false, true, true, false, false]);
     }
     let is_executable = |name: &&str| {
         let mode = fs::metadata(scene.at("shared").join(name)).unwrap().permissions().mode();
         mode & 0o100 != 0
     };
     let executable: Vec<bool> = names.iter().map(is_executable).collect();
-    assert_eq!(executable, [true, true, true, false, false, true, true, false, false]);
+    assert_eq!(executable, [true, true, true, true, false, false, true, true, false, false]);
+}
+
+#[test]
+fn writable_inputs_of_other_tasks_are_executable_again_if_they_were() {
+    let scene = Scene::new();
+    let (tool, data) = (scene.keep(b"#!tool"), scene.keep(b"values"));
+    let file = |to: &str, sha256: Digest, more: &str| {
+        format!("{{\"to\": \"{to}\", \"sha256\": \"{sha256}\", \"bytes\": 6, \"writable\": true{more}}}")
+    };
+    let files = [file("tool", tool, ", \"executable\": true"), file("in/data", data, "")].join(", ");
+    let page = format!("{{\"files\": [{files}]}}").into_bytes();
+    scene.manager.lock().unwrap().objects.insert("inputs?input=0&task=0".to_owned(), page);
+    fs::create_dir(scene.at("task")).unwrap();
+    let stager = scene.stager.as_ref().unwrap();
+    stager.stage(task(1), 1, Inputs { named: Vec::new(), takes: true }, scene.at("task"));
+    scene.staged().unwrap();
+    // The task has changed it.
+    fs::write(scene.at("task/in/data"), "better").unwrap();
+    let files = ["tool", "in/data"].map(|name| {
+        let to = OutputTarget::Home(name.into());
+        TaskOutputFile { from: name.into(), several: None, to, optional: false }
+    });
+    let outputs = Outputs { files: files.into(), ..Outputs::default() };
+    stager.deliver(task(1), 2, outputs, scene.at("task"));
+    let Moved::Delivered { result, .. } = scene.hear() else { panic!("nothing else was asked for") };
+    let executable: Vec<bool> = result.unwrap().iter().map(|file| file.executable).collect();
+    assert_eq!(executable, [true, false]);
 }
 
 #[test]
