@@ -150,12 +150,13 @@ fn rows(connection: &Connection, n_max: usize) -> Result<Vec<Finding>, Fault> {
             continue;
         }
         let sum = sums::of_values("columns", [row.get_ref(1)?]);
-        if row.get::<_, Option<i64>>(2)? != Some(sum) {
+        if row.get::<_, Option<i64>>(2)?.is_none_or(|noted| !sums::is_same(noted, sum)) {
             found.push(Finding::open(seq, "the checksum of its columns is wrong"));
         }
         // Where one of its rows is damaged, that is said already.
-        let noted: Option<Vec<i64>> = left.into_iter().collect();
-        if noted.is_some_and(|noted| row.get(3).ok() != Some(sums::of_sums(&noted))) {
+        let left: Option<Vec<i64>> = left.into_iter().collect();
+        let is_noted = |sum| row.get(3).is_ok_and(|noted| sums::is_same(noted, sum));
+        if left.is_some_and(|left| !is_noted(sums::of_sums(&left))) {
             found.push(Finding::hidden(
                 seq,
                 "outputs or files of its tasks are missing, or are those of others",

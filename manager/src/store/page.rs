@@ -312,7 +312,7 @@ fn read_successes(row: &Row<'_>, range: Range<u64>, mut take: impl FnMut(Found))
     let tasks = pack::unpack_ranges(ranges).map_err(|what| damaged(row, what))?;
     let noted: Option<i64> = row.get(16)?;
     let sum = sums::of_values("columns", [row.get_ref(19)?]);
-    if noted.is_some_and(|noted| noted != sum) {
+    if noted.is_some_and(|noted| !sums::is_same(noted, sum)) {
         return Err(damaged(row, "the checksum of its columns is wrong"));
     }
     let columns = pack::unpack_columns(tasks, blob(19)?).map_err(|what| damaged(row, what))?;

@@ -110,7 +110,7 @@ impl Chain {
             return Ok(());
         }
         self.last = sums::chained(self.last, row, failures);
-        if noted != Some(self.last) {
+        if noted.is_none_or(|noted| !sums::is_same(noted, self.last)) {
             let what =
                 "its checksum is wrong: it was changed, or is not the one that followed the record before it";
             return Err(Fault::Damaged(format!("record {seq}: {what}")));

@@ -33,10 +33,25 @@ impl Sum {
         }
     }
 
-    /// The sum, as it is stored.
+    /// The sum, as it is stored: a signed number takes four bytes in SQLite, an unsigned one six where it is large.
     pub(super) fn end(self) -> i64 {
-        i64::from(self.0.finalize())
+        i64::from(self.crc().cast_signed())
     }
+
+    /// The sum as an unsigned number.
+    pub(super) fn crc(self) -> u32 {
+        self.0.finalize()
+    }
+}
+
+/// Whether a stored sum is this one. Former versions stored sums as unsigned numbers.
+pub(super) fn is_same(noted: i64, sum: i64) -> bool {
+    noted == sum || noted == unsigned(sum)
+}
+
+/// Sums of sums are made of unsigned numbers, in whichever way those sums are stored.
+fn unsigned(sum: i64) -> i64 {
+    sum & i64::from(u32::MAX)
 }
 
 /// The sum of values.
@@ -59,13 +74,13 @@ pub(super) fn of_row(table: &str, row: &Row<'_>, columns: Range<usize>) -> Resul
 pub(super) fn of_sums(sums: &[i64]) -> i64 {
     match sums {
         [] => 0,
-        _ => of_values("", sums.iter().copied().map(ValueRef::Integer)),
+        _ => of_values("", sums.iter().map(|sum| ValueRef::Integer(unsigned(*sum)))),
     }
 }
 
 /// The chained sum of a record: of that of the record before it, its row's and its failures'.
 pub(super) fn chained(before: i64, row: i64, failures: &[i64]) -> i64 {
-    of_values("chain", [before, row].iter().chain(failures).copied().map(ValueRef::Integer))
+    of_values("chain", [before, row].iter().chain(failures).map(|sum| ValueRef::Integer(unsigned(*sum))))
 }
 
 /// Whether a row is as it was written. A row without a sum was written before there were any; `replay` and `check`
@@ -73,7 +88,31 @@ pub(super) fn chained(before: i64, row: i64, failures: &[i64]) -> i64 {
 pub(super) fn is_whole(table: &str, row: &Row<'_>, columns: Range<usize>) -> Result<bool, Fault> {
     let noted: Option<i64> = row.get(columns.end)?;
     Ok(match noted {
-        Some(noted) => noted == of_row(table, row, columns)?,
+        Some(noted) => is_same(noted, of_row(table, row, columns)?),
         None => true,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_are_of_four_bytes_and_the_unsigned_ones_of_former_versions_are_the_same() {
+        let crc = |n: i64| {
+            let mut sum = Sum::of("reports");
+            sum.add(ValueRef::Integer(n));
+            i64::from(sum.crc())
+        };
+        let stored = |n: i64| of_values("reports", [ValueRef::Integer(n)]);
+        assert!((0..100).any(|n| crc(n) > i64::from(i32::MAX)), "some are large");
+        for n in 0..100 {
+            assert!(i32::try_from(stored(n)).is_ok(), "{n}");
+            assert!(is_same(crc(n), stored(n)) && is_same(stored(n), stored(n)), "{n}");
+            assert!(!is_same(stored(n), stored(n + 1)) && !is_same(stored(n) + (1 << 33), stored(n)), "{n}");
+            let (former, new) = ([crc(n), crc(n + 1)], [stored(n), stored(n + 1)]);
+            assert_eq!(of_sums(&former), of_sums(&new), "{n}");
+            assert_eq!(chained(former[0], former[1], &former), chained(new[0], new[1], &new), "{n}");
+        }
+    }
 }
