@@ -6,7 +6,10 @@
 //!
 //! The slot of such a task is free at once; only what came of the task waits. Successes never wait.
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::VecDeque,
+    time::{Duration, Instant},
+};
 
 use crate::spawn::{Exit, Outcome};
 
@@ -17,9 +20,13 @@ pub(super) const WINDOW: Duration = Duration::from_secs(3);
 /// within this time.
 const CAUGHT: Duration = Duration::from_millis(250);
 
-/// Ends that are held back, in the order in which they came.
+/// Ends that are held back. There may be thousands where every task fails, so the ends of each window stand in the order
+/// in which they are due.
 #[derive(Default)]
-pub(super) struct Suspects(Vec<Held>);
+pub(super) struct Suspects {
+    by_signal: VecDeque<Held>,
+    others: VecDeque<Held>,
+}
 
 struct Held {
     exit: Exit,
@@ -30,27 +37,40 @@ struct Held {
 impl Suspects {
     /// Holds back an end for so long.
     pub(super) fn hold(&mut self, exit: Exit, until: Instant) {
-        self.0.push(Held { exit, until });
+        let queue = if may_be_the_platforms(&exit.outcome) { &mut self.by_signal } else { &mut self.others };
+        // Ends come in the order of time, so this is at the end but for clocks that hesitate.
+        let at = queue.iter().rposition(|held| held.until <= until).map_or(0, |last| last + 1);
+        queue.insert(at, Held { exit, until });
     }
 
     /// Whether any is held back that a signal has caused.
     pub(super) fn is_any_by_signal(&self) -> bool {
-        self.0.iter().any(|held| may_be_the_platforms(&held.exit.outcome))
+        !self.by_signal.is_empty()
     }
 
     /// When the next one is to be taken.
     pub(super) fn until(&self) -> Option<Instant> {
-        self.0.iter().map(|held| held.until).min()
+        [&self.by_signal, &self.others]
+            .into_iter()
+            .filter_map(|queue| queue.front())
+            .map(|held| held.until)
+            .min()
     }
 
     /// Takes those for which the pilot has lived on long enough.
     pub(super) fn take_due(&mut self, now: Instant) -> Vec<Exit> {
-        self.0.extract_if(.., |held| held.until <= now).map(|held| held.exit).collect()
+        let mut due = Vec::new();
+        for queue in [&mut self.by_signal, &mut self.others] {
+            let n_due = queue.partition_point(|held| held.until <= now);
+            due.extend(queue.drain(..n_due).map(|held| held.exit));
+        }
+        due
     }
 
     /// Takes all of them: whose signal it was is known now.
     pub(super) fn take_all(&mut self) -> Vec<Exit> {
-        std::mem::take(&mut self.0).into_iter().map(|held| held.exit).collect()
+        let Suspects { by_signal, others } = std::mem::take(self);
+        by_signal.into_iter().chain(others).map(|held| held.exit).collect()
     }
 }
 

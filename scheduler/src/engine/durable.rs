@@ -374,6 +374,7 @@ impl Durable {
             };
             let counts: Vec<bool> = result.failures.iter().map(counts).collect();
             let place = self.place(pilot);
+            let n_nodes = if n_failed > 0 { self.n_nodes() } else { 0 };
             let n_of_place = result.failures.iter().filter(|failure| is_of_place(failure)).count() as u64;
             self.note_use(pilot, result);
             self.learn(pilot, result);
@@ -388,6 +389,7 @@ impl Durable {
                     }
                     job.note_failure(place, failure.index, &failure.kind, failure.verdict, counts);
                 }
+                job.failing.note(place.node, &result.failures, n_nodes);
                 if n_done > 0 || n_failed > 0 {
                     job.first_result_at.get_or_insert(at);
                 }

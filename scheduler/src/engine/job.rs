@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{
+    failing::{Failing, HELD_BACK},
     interface::JobRequest,
     places::{FailedAt, Place},
     record::{CancelCause, Totals, Verdict},
@@ -18,6 +19,9 @@ use crate::{
 
 /// Longer tasks are not sent to slots that are at work for the sake of their files.
 const STAGED_AHEAD_MAX: Span = Span(60_000_000);
+
+/// So many times as many failures as tasks are sent ahead may wait at a pilot until they are believed, at most.
+const N_HELD_BACK_MAX: u64 = 4;
 
 /// A job's durable state.
 #[derive(Clone, PartialEq, Debug)]
@@ -56,6 +60,8 @@ pub struct Job {
     pub n_failed_before: u64,
     /// Failed attempts, retried ones included.
     pub n_failed_attempts: u64,
+    /// What failed attempts say of how long attempts take.
+    pub(super) failing: Failing,
     /// Bytes of files that have moved for its tasks, as far as that is written down.
     pub moved: MovedBytes,
 }
@@ -120,6 +126,7 @@ impl Job {
             reopened: TaskSet::new(),
             n_failed_before: 0,
             n_failed_attempts: 0,
+            failing: Failing::default(),
             moved: MovedBytes::default(),
         }
     }
@@ -198,6 +205,8 @@ impl Job {
         self.forget_places(&closed);
         self.troubled.retain(|index, _| !closed.contains(*index));
         self.n_failed_before = self.failed.len();
+        // Whoever opens them again has mended something.
+        self.failing = Failing::default();
         self.reopened.insert_all(&closed);
         if !self.open.is_empty() {
             self.ended_at = None;
@@ -207,9 +216,18 @@ impl Job {
         }
     }
 
+    /// How long an attempt takes on average, as far as that is known: successes, or failures where most fail.
+    pub(super) fn attempt_mean(&self) -> Option<Span> {
+        self.failing.wall_mean(&self.totals).or_else(|| self.totals.wall_mean())
+    }
+
     /// How many of its tasks a slot should have, the running one included.
     pub(super) fn depth(&self, settings: &Settings) -> u64 {
-        settings.depth(self.totals.wall_mean()).max(self.depth_least())
+        let depth = settings.depth(self.attempt_mean());
+        // Pilots hold failures back, and so leases last longer than the tasks.
+        let n_held_back = self.failing.wall_mean(&self.totals).map_or(0, |mean| HELD_BACK.0 / mean.0.max(1));
+        let n_held_back = n_held_back.min(settings.prefetch_tasks_max.saturating_mul(N_HELD_BACK_MAX));
+        depth.saturating_add(n_held_back).max(self.depth_least())
     }
 
     /// How many of them at least. While one runs, the files of the next can be brought; but who waits behind a long one

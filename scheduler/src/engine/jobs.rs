@@ -127,6 +127,7 @@ impl Turn<'_> {
         }
         for job in opened.keys() {
             self.open_job(*job);
+            self.volatile.recount(self.settings, self.durable, *job);
         }
         self.settle_graph();
         for (job, tasks) in &opened {

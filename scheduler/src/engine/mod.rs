@@ -29,6 +29,7 @@ mod doubts;
 mod elsewhere;
 pub mod ends;
 pub mod facts;
+mod failing;
 mod gifts;
 pub mod guide;
 mod guiding;

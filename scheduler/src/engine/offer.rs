@@ -203,7 +203,7 @@ impl<'a> Offer<'a> {
         if self.is_careful(id) {
             return job.depth_least();
         }
-        let mean = job.totals.wall_mean();
+        let mean = job.attempt_mean();
         let depth = job.depth(self.settings);
         match (mean, self.pilot.walltime_end()) {
             (Some(mean), Some(end)) => depth.min(end.since(self.now).0 / mean.0.max(1)).max(1),

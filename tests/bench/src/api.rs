@@ -56,11 +56,16 @@ impl Api {
 
     /// Asks until the job is over; every task must have succeeded.
     pub async fn wait(&mut self, job: JobId, pause: Duration) -> Result<JobView, Trouble> {
+        succeeded(self.until_over(job, pause).await?)
+    }
+
+    /// Asks until the job is over, however its tasks ended.
+    pub async fn until_over(&mut self, job: JobId, pause: Duration) -> Result<JobView, Trouble> {
         let began = Instant::now();
         loop {
             let view = self.job(job).await?;
             if view.ended_at.is_some() {
-                return succeeded(view);
+                return Ok(view);
             }
             if began.elapsed() > JOB_LIMIT {
                 return Err(format!("job {job} is not over after {JOB_LIMIT:?}: {:?}", view.counts).into());

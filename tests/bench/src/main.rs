@@ -41,7 +41,7 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let result = match words.first().map(String::as_str) {
         Some("serve") => serve_for_ourselves(&words[1..]).map(|()| ExitCode::SUCCESS),
-        Some("answer") => lines::resident::answer().map(|()| ExitCode::SUCCESS),
+        Some("answer") => lines::resident::answer(&words[1..]).map(|()| ExitCode::SUCCESS),
         _ => bench(&words),
     };
     result.unwrap_or_else(|error| {

@@ -5,7 +5,7 @@ use std::{
     collections::{BTreeMap, VecDeque},
     sync::{
         Arc, Mutex,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -18,7 +18,7 @@ use scheduler::{
     ids::{PilotId, TaskId},
     pilot::{Ending, Hunted, Lane, PilotAction, PilotCore, PilotEvent, PilotLimits},
     pull::{NodeFacts, Pull, PullAnswer, Registration},
-    results::{Report, Usage},
+    results::{JobReport, Report, Usage},
     time::{Span, Time},
 };
 use tokio::{
@@ -46,6 +46,8 @@ pub struct Tally {
     n_acknowledged: AtomicU64,
     n_pulls: AtomicU64,
     n_taken: AtomicU64,
+    /// Whether tasks end with exit code 1.
+    fails: AtomicBool,
     /// When the first task came since the last reset.
     first: Mutex<Option<Instant>>,
     changed: Notify,
@@ -102,6 +104,11 @@ impl Fleet {
     /// How many tasks pilots have taken from others.
     pub fn n_taken(&self) -> u64 {
         self.tally.n_taken.load(Ordering::Relaxed)
+    }
+
+    /// From now on all tasks fail, or succeed again.
+    pub fn set_failing(&self, fails: bool) {
+        self.tally.fails.store(fails, Ordering::Relaxed);
     }
 
     /// From the first task given out since the last time to the acknowledgement of result number
@@ -306,13 +313,15 @@ impl Pilot {
         let (wall_us, cpu_us) = (1 + jitter % 16, jitter % 8);
         let usage =
             Usage { started_us: now.0, wall_us, cpu_us, memory_bytes: (256 + jitter / 16 % 16) * 4096 };
-        PilotEvent::Ended { task, ending: Ending::Exited(0), usage, output: None }
+        let code = i32::from(self.tally.fails.load(Ordering::Relaxed));
+        PilotEvent::Ended { task, ending: Ending::Exited(code), usage, output: None }
     }
 
     fn acknowledge(&mut self, number: u64) {
         let mut n_results = 0;
         while let Some(entry) = self.kept.first_entry().filter(|entry| *entry.key() <= number) {
-            n_results += entry.remove().jobs.iter().map(|job| job.successes.tasks.len()).sum::<u64>();
+            let n_of = |job: &JobReport| job.successes.tasks.len() + job.failures.len() as u64;
+            n_results += entry.remove().jobs.iter().map(n_of).sum::<u64>();
         }
         if n_results > 0 {
             self.tally.n_acknowledged.fetch_add(n_results, Ordering::Relaxed);

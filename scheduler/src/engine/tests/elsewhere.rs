@@ -4,7 +4,7 @@ use super::{limits::HOUR, *};
 use crate::{engine::record::DrainCause, ids::PlatformId, pull::LeaveReason};
 
 /// A platform of that name with one pilot of one core; the platform's number counts from 1.
-fn pilot_of(scene: &mut Scene, name: &str, hostname: &str) -> PilotId {
+pub(super) fn pilot_of(scene: &mut Scene, name: &str, hostname: &str) -> PilotId {
     let known = scene.engine.durable().platforms().values().find(|spec| spec.name == name);
     let n = known.map_or(0, |spec| spec.n_pilots_min) + 1;
     let spec = PlatformSpec {

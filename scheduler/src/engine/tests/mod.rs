@@ -8,6 +8,7 @@ mod causes;
 mod dividing;
 mod elsewhere;
 mod ends;
+mod failing;
 mod gifts;
 mod graphs;
 mod guiding;

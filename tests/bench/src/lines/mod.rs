@@ -2,6 +2,7 @@
 
 mod classes;
 mod environments;
+mod failing;
 mod graphs;
 mod idle;
 mod latency;
@@ -44,6 +45,11 @@ pub fn all() -> Vec<Line> {
             name: process::LINE,
             help: "/bin/true by one real agent with two slots, against the floor of this run",
             measure: || Box::pin(process::measure()),
+        },
+        Line {
+            name: failing::LINE,
+            help: "sweeps of which every task fails, beside the same of which every task succeeds",
+            measure: || Box::pin(failing::measure()),
         },
         Line {
             name: graphs::LINE,

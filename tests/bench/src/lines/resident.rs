@@ -18,6 +18,9 @@ pub const LINE: &str = "resident";
 
 const N_TASKS: u64 = 300_000;
 const ANSWER: &[u8] = b"{\"exit_code\":0}\n";
+const FAILURE: &[u8] = b"{\"exit_code\":1}\n";
+/// The word after which all answers tell of failures.
+pub const FAILING: &str = "failing";
 
 pub async fn measure() -> Result<Vec<Figure>, Trouble> {
     let place = Place::real()?;
@@ -49,12 +52,13 @@ pub async fn measure() -> Result<Vec<Figure>, Trouble> {
 }
 
 /// The resident: a line is a question, and each is answered.
-pub fn answer() -> Result<(), Trouble> {
+pub fn answer(words: &[String]) -> Result<(), Trouble> {
+    let answer = if words.iter().any(|word| word == FAILING) { FAILURE } else { ANSWER };
     let (mut questions, mut answers) = (io::stdin().lock(), io::stdout().lock());
     let mut question = Vec::new();
     while questions.read_until(b'\n', &mut question)? > 0 {
         question.clear();
-        answers.write_all(ANSWER)?;
+        answers.write_all(answer)?;
         answers.flush()?;
     }
     Ok(())
