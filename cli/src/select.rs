@@ -1,6 +1,6 @@
 //! Which jobs and tasks are meant: `3`, `1-10`, `1,4-6`, `last`, `all`, `3.0-9`.
 
-use std::{ops::RangeInclusive, sync::Once};
+use std::{collections::BTreeSet, ops::RangeInclusive, sync::Once};
 
 use protocol::job::nearest;
 use scheduler::{
@@ -11,7 +11,7 @@ use scheduler::{
 
 use crate::{
     access::last::LastJob,
-    client::Client,
+    client::{Client, ClientError},
     failure::Failure,
     show::{
         self,
@@ -19,6 +19,8 @@ use crate::{
     },
 };
 
+/// So many jobs are asked for one by one; of more the whole list is asked for.
+const N_ASKED_MAX: usize = 20;
 /// How selectors are written, for messages.
 const JOBS_HELP: &str = "write a job's number, 1-10, 1,4-6, last or all";
 const TASKS_HELP: &str = "write tasks like 3.7, 3.0-9 or last.0-9,12";
@@ -88,7 +90,50 @@ impl JobSelector {
     /// # Errors
     /// None of those named is there, or the manager is not.
     pub async fn resolve(&self, client: &Client) -> Result<Vec<JobId>, Failure> {
-        self.among(&client.jobs().await?, client)
+        match self.few(client).await {
+            Some(few) => Ok(few.iter().map(|job| job.id).collect()),
+            None => self.among(&client.jobs().await?, client),
+        }
+    }
+
+    /// The jobs that are meant, oldest first: up to 20 in full, more as the list of all jobs has them.
+    ///
+    /// # Errors
+    /// As for [`JobSelector::resolve`].
+    pub async fn views(&self, client: &Client) -> Result<Vec<JobView>, Failure> {
+        if let Some(few) = self.few(client).await {
+            return Ok(few);
+        }
+        let mut jobs = client.jobs().await?;
+        let chosen: BTreeSet<JobId> = self.among(&jobs, client)?.into_iter().collect();
+        jobs.retain(|job| chosen.contains(&job.id));
+        // Of one by one more is known than of all.
+        for job in jobs.iter_mut().take(N_ASKED_MAX) {
+            *job = client.job(job.id).await?;
+        }
+        Ok(jobs)
+    }
+
+    /// A few jobs that are named, by a request for each, whatever else there is. `None`: there are more, or one could
+    /// not be had, and the list of all jobs says why.
+    async fn few(&self, client: &Client) -> Option<Vec<JobView>> {
+        let mut jobs = Vec::new();
+        for id in self.few_ids(client.last())? {
+            jobs.push(client.job(id).await.ok()?);
+        }
+        Some(jobs)
+    }
+
+    /// The numbers of a few jobs that are named. `None`: there are more, or only the manager knows.
+    fn few_ids(&self, last: LastJob) -> Option<BTreeSet<JobId>> {
+        match (self, last) {
+            (JobSelector::Last, LastJob::Job(id)) => Some(BTreeSet::from([id])),
+            (JobSelector::Numbers(ranges), _) => {
+                let ids = ranges.iter().flat_map(|range| range.clone().take(N_ASKED_MAX + 1)).map(JobId);
+                Some(ids.collect()).filter(|ids: &BTreeSet<JobId>| ids.len() <= N_ASKED_MAX)
+            }
+            (JobSelector::Last | JobSelector::All, _) => None,
+        }
     }
 
     /// The one job that is meant.
@@ -160,6 +205,23 @@ impl Target {
     }
 }
 
+/// Jobs that are known to be there: a few by a request for each, more by the list of all.
+///
+/// # Errors
+/// The manager gives no answer.
+pub async fn views_of(client: &Client, ids: &[JobId]) -> Result<Vec<JobView>, ClientError> {
+    let ids: BTreeSet<JobId> = ids.iter().copied().collect();
+    let mut views = Vec::new();
+    if ids.len() <= N_ASKED_MAX {
+        for id in ids {
+            views.push(client.job(id).await?);
+        }
+    } else {
+        views.extend(client.jobs().await?.into_iter().filter(|job| ids.contains(&job.id)));
+    }
+    Ok(views)
+}
+
 /// What to say of tasks that the job does not have.
 pub fn beyond(job: &JobView, tasks: &TaskSet) -> Option<String> {
     let first = tasks.first().filter(|first| *first >= job.counts.total);
@@ -226,7 +288,7 @@ fn ranges(text: &str) -> Option<Vec<RangeInclusive<u64>>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{JobSelector, Target};
+    use super::{JobId, JobSelector, LastJob, Target};
 
     fn target(text: &str) -> String {
         match Target::parse(text) {
@@ -242,6 +304,20 @@ mod tests {
         assert_eq!(JobSelector::parse("all"), Ok(JobSelector::All));
         assert_eq!(JobSelector::parse("1,4-6"), Ok(JobSelector::Numbers(vec![1..=1, 4..=6])));
         assert_eq!(JobSelector::parse("1_000"), Ok(JobSelector::Numbers(vec![1000..=1000])));
+    }
+
+    #[test]
+    fn a_few_jobs_that_are_named_are_asked_for_without_the_list_of_all() {
+        let few = |text: &str, last| {
+            let ids = JobSelector::parse(text).expect("a selector").few_ids(last);
+            ids.map(|ids| ids.into_iter().map(|id| id.0).collect::<Vec<_>>())
+        };
+        assert_eq!(few("7,3-5,4", LastJob::Newest), Some(vec![3, 4, 5, 7]));
+        assert_eq!(few("1-20", LastJob::Newest), Some((1..=20).collect()));
+        assert_eq!(few("1-21", LastJob::Newest), None);
+        assert_eq!(few("1-18446744073709551615,3", LastJob::Newest), None);
+        assert_eq!(few("last", LastJob::Job(JobId(9))), Some(vec![9]));
+        assert_eq!((few("last", LastJob::Newest), few("all", LastJob::Job(JobId(9)))), (None, None));
     }
 
     #[test]

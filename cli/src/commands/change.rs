@@ -154,12 +154,12 @@ impl Done<'_> {
 
 /// The jobs that are meant; of `all` only those that are not over, when a change is only for them.
 async fn jobs_of(selector: &JobSelector, client: &Client, change: Change) -> Result<Vec<JobId>, Failure> {
-    let jobs = client.jobs().await?;
-    let chosen = selector.among(&jobs, client)?;
-    let is_open = |id: &JobId| jobs.iter().any(|job| job.id == *id && job.ended_at.is_none());
     match selector {
-        JobSelector::All if change != Change::Retry => Ok(chosen.into_iter().filter(is_open).collect()),
-        JobSelector::All | JobSelector::Last | JobSelector::Numbers(_) => Ok(chosen),
+        JobSelector::All if change != Change::Retry => {
+            let open = client.jobs().await?.into_iter().filter(|job| job.ended_at.is_none());
+            Ok(open.map(|job| job.id).collect())
+        }
+        JobSelector::All | JobSelector::Last | JobSelector::Numbers(_) => selector.resolve(client).await,
     }
 }
 

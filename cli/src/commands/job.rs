@@ -9,8 +9,6 @@ use crate::{
     view::{Reader, ViewArgs, WatchArgs},
 };
 
-/// Jobs that are asked for one by one.
-const N_ASKED_MAX: usize = 20;
 const EXAMPLES: &str = "\
 Examples:
   pilotfish job 3
@@ -47,13 +45,7 @@ pub async fn run(args: JobArgs) -> Result<Outcome, Failure> {
         return Ok(Outcome::Fine);
     }
     let view = async |screen: &Screen| {
-        let mut jobs = client.jobs().await?;
-        let chosen = selector.among(&jobs, client)?;
-        jobs.retain(|job| chosen.contains(&job.id));
-        // Of one by one more is known than of all.
-        for job in jobs.iter_mut().take(N_ASKED_MAX) {
-            *job = client.job(job.id).await?;
-        }
+        let jobs = selector.views(client).await?;
         if args.view.json {
             return match &jobs[..] {
                 [only] => json_with_units(only),

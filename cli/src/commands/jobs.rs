@@ -1,8 +1,10 @@
 //! `pilotfish jobs`: all jobs in a table.
 
+use std::collections::BTreeSet;
+
 use clap::Args;
 
-use scheduler::engine::views::JobView;
+use scheduler::{engine::views::JobView, ids::JobId};
 
 use crate::{
     failure::{Failure, Outcome},
@@ -48,7 +50,7 @@ pub async fn run(args: JobsArgs) -> Result<Outcome, Failure> {
     let reader = Reader::open(&args.view.place).await?;
     let view = async |screen: &Screen| {
         let mut jobs = reader.client.jobs().await?;
-        let chosen = selector.among(&jobs, &reader.client)?;
+        let chosen: BTreeSet<JobId> = selector.among(&jobs, &reader.client)?.into_iter().collect();
         jobs.retain(|job| chosen.contains(&job.id) && (!args.active || job.ended_at.is_none()));
         if args.view.json {
             return json_with_units(&jobs);
@@ -62,7 +64,7 @@ pub async fn run(args: JobsArgs) -> Result<Outcome, Failure> {
 }
 
 fn table(jobs: &[JobView]) -> Table {
-    let users: std::collections::BTreeSet<&str> = jobs.iter().map(|job| job.user.as_str()).collect();
+    let users: BTreeSet<&str> = jobs.iter().map(|job| job.user.as_str()).collect();
     let mut titles =
         vec![">JOB", "NAME", "STATE", ">TASKS", ">DONE", ">RUNNING", ">FAILED", ">PER TASK", ">AGE"];
     if users.len() > 1 {

@@ -14,7 +14,7 @@ use crate::{
     follow::follow,
     interrupts::unless_interrupted,
     progress::{Progress, Verbosity, Voice},
-    select::JobSelector,
+    select::{JobSelector, views_of},
     show::{self, format::count, job::end_line, units::json_with_units},
     view::{Reader, ViewArgs},
 };
@@ -105,10 +105,7 @@ pub fn goes_on(jobs: &str, place: &str) -> String {
 
 /// Before it is waited: refuses what will not end without a manager, warns of what cannot begin.
 async fn look(reader: &Reader, jobs: &[JobId]) -> Result<(), Failure> {
-    for view in reader.client.jobs().await? {
-        if !jobs.contains(&view.id) || view.ended_at.is_some() {
-            continue;
-        }
+    for view in views_of(&reader.client, jobs).await?.into_iter().filter(|view| view.ended_at.is_none()) {
         if let Some(left) = &reader.left {
             return Err(left.refusal());
         }
@@ -141,12 +138,11 @@ async fn all_over(client: &Client, jobs: &[JobId], args: &WaitArgs) -> Result<Ve
 /// Says on standard error how far jobs are that took longer than somebody would wait.
 async fn tell_state(client: &Client, jobs: &[JobId], after: &str) {
     // A manager that is gone by now has no numbers; that the time is up is told anyway.
-    let views = match tokio::time::timeout(LAST_LOOK_LIMIT, client.jobs()).await {
+    let views = match tokio::time::timeout(LAST_LOOK_LIMIT, views_of(client, jobs)).await {
         Ok(Ok(views)) => views,
         Ok(Err(_)) | Err(_) => Vec::new(),
     };
-    let open = |job: &&JobView| jobs.contains(&job.id) && job.ended_at.is_none();
-    let open: Vec<&JobView> = views.iter().filter(open).collect();
+    let open: Vec<&JobView> = views.iter().filter(|job| job.ended_at.is_none()).collect();
     for job in &open {
         let state = if job.state == "paused" { "paused" } else { "running" };
         let (done, total) = (count(job.counts.done), count(job.counts.total));

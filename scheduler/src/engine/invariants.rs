@@ -123,10 +123,13 @@ impl Engine {
         }
         let n_keepers = pilots.values().filter(|state| state.keeps_for.is_some()).count();
         assert_eq!(self.volatile.n_keepers, n_keepers, "pilots that keep cores");
+        let kept_for = jobs.iter().filter(|(_, leases)| !leases.keepers.is_empty()).map(|(id, _)| *id);
+        assert_eq!(self.volatile.kept_for, kept_for.collect(), "jobs for which cores are kept");
         let has_ready = |id: &&JobId| !jobs[*id].ready.is_empty() && jobs[*id].profiled_on.is_none();
         let ready: BTreeSet<JobId> = jobs.keys().filter(has_ready).copied().collect();
         user_cores.retain(|_, n_cores| *n_cores > 0);
         assert_eq!(self.volatile.ready, ready, "jobs with ready tasks");
+        assert_eq!(self.volatile.lineup, self.volatile.lineup_anew(), "jobs in line");
         assert_eq!(self.volatile.parked, parked, "parked pulls");
         assert_eq!(self.volatile.idle, idle, "idle pilots");
         assert_eq!(self.volatile.capacities, capacities, "what pilots have");

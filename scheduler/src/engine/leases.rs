@@ -236,6 +236,7 @@ impl Volatile {
         });
         let Some(n_new) = leased else { return };
         self.set_idle(durable, pilot, None);
+        self.is_new_no_more(job);
         if let Some(leases) = self.jobs.get_mut(&job) {
             leases.n_leased += n_new;
             leases.holders.insert(pilot);

@@ -40,6 +40,7 @@ mod jobs;
 mod last_chances;
 mod leases;
 mod limits;
+mod lineup;
 mod load;
 pub mod neighbours;
 mod nodes;

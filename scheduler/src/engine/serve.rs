@@ -8,6 +8,7 @@ use super::{
     elsewhere::Elsewhere,
     here::Here,
     limits,
+    lineup::first_in_line,
     offer::{Offer, Wait},
     quotas::{Divided, Meant, Quota},
     settings::Settings,
@@ -291,10 +292,19 @@ fn first_choices<'a>(
     id: PilotId,
     kept: Option<Keep>,
 ) -> (Vec<Choice<'a>>, bool) {
-    if offer.policies.matching.by_application().is_none() || kept.is_some() {
-        return (all_choices(settings, offer, all, id), false);
-    }
     let here = Here::of(settings, all, offer.pilot.platform, id);
+    if offer.policies.matching.by_application().is_none() || kept.is_some() {
+        // Quotas are for jobs that wait, by how long they have.
+        let has_quotas = all.1.guide.quotas.column(offer.pilot.platform).is_some();
+        // Nothing of newcomers is sent ahead, so each takes a core at least.
+        let n = N_BUNDLES_MAX.min(offer.free().cores as usize);
+        let first = first_in_line(all.0, all.1, (id, kept), n).filter(|_| !has_quotas);
+        let jobs: &mut dyn Iterator<Item = JobId> = match first {
+            Some(first) => &mut first.into_iter(),
+            None => &mut all.1.ready.iter().copied(),
+        };
+        return (choices(settings, (offer, &here), all, id, jobs), false);
+    }
     match shortlist(offer, &here, all.1) {
         // Of the first in line nothing may be for this pilot.
         Some(jobs) if !jobs.iter().any(|job| all.1.keeps_apart(*job) || all.1.retried.contains(job)) => {
@@ -476,7 +486,7 @@ fn work_left(job: &Job) -> u64 {
 /// keeps, keeps for a job with ready tasks.
 fn kept_cores<'a>(durable: &'a Durable, volatile: &Volatile) -> BTreeMap<&'a str, u64> {
     let mut kept = BTreeMap::<&str, u64>::new();
-    for id in &volatile.ready {
+    for id in volatile.kept_for.intersection(&volatile.ready) {
         let (Some(job), Some(leases)) = (durable.jobs().get(id), volatile.jobs.get(id)) else { continue };
         if !leases.keepers.is_empty() {
             let cores = kept.entry(&job.request.user).or_default();

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{
     durable::{Durable, Job},
     interface::RequestId,
+    lineup::Newcomer,
     profiling::ProfilingRun,
     volatile::{JobLeases, Keep, PilotState, Volatile},
 };
@@ -183,11 +184,14 @@ impl Volatile {
         let fitting = self.capacities.iter().filter(|((_, capacity), _)| needs.fits_in(capacity));
         let n_fitting = fitting.map(|(_, pilots)| pilots.len() as u64).sum();
         let (priority, user) = (job.request.priority, self.guide.place_of(&job.request.user));
-        self.jobs.entry(id).or_insert(JobLeases { n_fitting, priority, user, ..JobLeases::default() });
+        let newcomer = Newcomer::of(job);
+        let leases = JobLeases { n_fitting, priority, user, newcomer, ..JobLeases::default() };
+        self.jobs.entry(id).or_insert(leases);
     }
 
     /// A job is over: nothing of it is ready or held.
     pub fn remove_job(&mut self, id: JobId) {
+        self.leave_line(id);
         self.jobs.remove(&id);
         self.graph.remove_job(id);
         self.owed.retain(|(job, _), _| *job != id);
@@ -199,7 +203,7 @@ impl Volatile {
         self.retried.remove(&id);
         self.impatient.remove(&id);
         self.restless.remove(&id);
-        self.ready.remove(&id);
+        self.kept_for.remove(&id);
         self.stirred.remove(&id);
     }
 
@@ -218,7 +222,7 @@ impl Volatile {
                 self.commanded.extend(self.profiling.get(&platform).and_then(ProfilingRun::pilot))
             }
             None => {
-                self.ready.insert(id);
+                self.line_up(id);
                 self.stirred.insert(id);
             }
         }
@@ -248,7 +252,7 @@ impl Volatile {
     /// Fewer tasks of the job are ready.
     pub(super) fn note_less_ready(&mut self, id: JobId) {
         let n_ready = self.jobs.get(&id).map_or(0, |leases| leases.ready.len());
-        if n_ready == 0 && self.ready.remove(&id) {
+        if n_ready == 0 && self.leave_line(id) {
             self.guiding.queues_changed = true;
         }
         self.free_keepers(id, n_ready);
@@ -263,6 +267,7 @@ impl Volatile {
         let Some(leases) = self.jobs.get_mut(&keep.job) else { return };
         state.keeps_for = Some(keep);
         self.n_keepers += 1;
+        self.kept_for.insert(keep.job);
         leases.keepers.insert((keep.since, id));
     }
 
@@ -272,6 +277,9 @@ impl Volatile {
         self.n_keepers -= 1;
         if let Some(leases) = self.jobs.get_mut(&kept.job) {
             leases.keepers.remove(&(kept.since, id));
+            if leases.keepers.is_empty() {
+                self.kept_for.remove(&kept.job);
+            }
         }
         Some(kept)
     }

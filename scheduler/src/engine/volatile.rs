@@ -13,6 +13,7 @@ use super::{
     guide::Guide,
     guiding::Guiding,
     interface::{QueueLoad, RequestId},
+    lineup::{Lineup, Newcomer},
     neighbours::{Company, Crew},
     profiling::ProfilingRun,
     queue_reasons::QueueReason,
@@ -66,6 +67,8 @@ pub struct Volatile {
     pub parked: Parked,
     /// Jobs with ready tasks, but those of profiling runs.
     pub ready: BTreeSet<JobId>,
+    /// The same in line.
+    pub lineup: Lineup,
     /// Those of which something has become ready, or may be had again, since parked pulls were last
     /// looked at.
     pub stirred: BTreeSet<JobId>,
@@ -107,6 +110,8 @@ pub struct Volatile {
     pub restless: BTreeMap<JobId, TaskSet>,
     /// How many pilots keep cores for a job.
     pub n_keepers: usize,
+    /// Jobs for which they do.
+    pub kept_for: BTreeSet<JobId>,
     /// Tasks of each job that pilots of a platform hold.
     pub held_on: BTreeMap<(PlatformId, JobId), u64>,
     /// Platforms.
@@ -176,6 +181,8 @@ pub struct JobLeases {
     pub priority: i32,
     /// The serving counter when it was last given a bundle.
     pub last_served: u64,
+    /// Its place among those of which nothing has been given out.
+    pub newcomer: Option<Newcomer>,
 }
 
 /// A live pilot.

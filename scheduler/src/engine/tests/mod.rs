@@ -17,6 +17,7 @@ mod jobs;
 mod keeping;
 mod limits;
 mod limits_of_users;
+mod lineups;
 mod mapping;
 mod nodes;
 mod packing;

@@ -8,6 +8,7 @@ mod idle;
 mod latency;
 mod layers;
 mod listings;
+mod many_jobs;
 mod many_tasks;
 mod no_process;
 mod out_of_order;
@@ -90,6 +91,11 @@ pub fn all() -> Vec<Line> {
             name: many_tasks::LINE,
             help: "10^7 tasks through one store: memory",
             measure: || Box::pin(many_tasks::measure()),
+        },
+        Line {
+            name: many_jobs::LINE,
+            help: "5,000 jobs that wait: the engine's CPU a pull; 10,000 in the store: start, `jobs`, `job N`",
+            measure: || Box::pin(many_jobs::measure()),
         },
         Line {
             name: layers::LINE,
