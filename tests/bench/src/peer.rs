@@ -42,14 +42,29 @@ pub fn submit_seconds(n_tasks: u64) -> Option<f64> {
 
 /// `/bin/true` by `xargs -P 2` a second.
 pub fn xargs_a_second(n_tasks: u64) -> Option<f64> {
-    let mut command = Command::new("xargs");
-    command.args(["-P", "2", "-n", "1", "/bin/true"]).stdin(Stdio::piped()).stdout(Stdio::null());
+    xargs_seconds(n_tasks, 2).map(|seconds| n_tasks as f64 / seconds)
+}
+
+/// Seconds of so many `/bin/true` by `xargs`.
+pub fn xargs_seconds(n_tasks: u64, n_slots: usize) -> Option<f64> {
+    seconds_of_lines("xargs", &["-P", &n_slots.to_string(), "-n", "1", "/bin/true"], n_tasks)
+}
+
+/// The same by GNU parallel.
+pub fn parallel_seconds(n_tasks: u64, n_slots: usize) -> Option<f64> {
+    seconds_of_lines("parallel", &["--will-cite", "-j", &n_slots.to_string(), "/bin/true"], n_tasks)
+}
+
+/// Seconds of a program that runs something for each line of its input.
+fn seconds_of_lines(program: &str, words: &[&str], n_lines: u64) -> Option<f64> {
+    let mut command = Command::new(program);
+    command.args(words).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
     let began = Instant::now();
-    let mut xargs = command.spawn().ok()?;
-    let lines: String = (0..n_tasks).map(|n| format!("{n}\n")).collect();
+    let mut child = command.spawn().ok()?;
+    let lines: String = (0..n_lines).map(|n| format!("{n}\n")).collect();
     // Who has ended early says so by its status.
-    let _ = xargs.stdin.take().map(|mut stdin| stdin.write_all(lines.as_bytes()));
-    xargs.wait().ok()?.success().then(|| n_tasks as f64 / began.elapsed().as_secs_f64())
+    let _ = child.stdin.take().map(|mut stdin| stdin.write_all(lines.as_bytes()));
+    child.wait().ok()?.success().then(|| began.elapsed().as_secs_f64())
 }
 
 /// What two processes of a pool of Python's do a second, its start left out: `/bin/true` each, or nothing.

@@ -9,6 +9,7 @@ use crate::{
     Trouble, api,
     events::Events,
     figure::{Figure, Goal},
+    floor::Floors,
     measure::percentiles,
     peer,
     place::{Place, program},
@@ -20,8 +21,11 @@ pub const LINE: &str = "latency";
 
 const N_TASKS: usize = 200;
 const N_PEER: usize = 30;
+/// Of a round trip, a flush and a process; by the command line of two of its starts, too.
+const RATIO: f64 = 2.5;
 
 pub async fn measure() -> Result<Vec<Figure>, Trouble> {
+    let floors = Floors::measure()?;
     let place = Place::real()?;
     warm_up(&mut place.api()?).await?;
     let streamed = by_events(&place).await?;
@@ -31,11 +35,11 @@ pub async fn measure() -> Result<Vec<Figure>, Trouble> {
     let figure = |name: &str, value: f64, goal| Figure::new(LINE, name, value, "ms", goal);
     let mut figures = Vec::new();
     let ways = [
-        ("API, event stream", streamed, Some((1.5, 5.0))),
-        ("API, asking again and again", polled, None),
-        ("command line, submit --wait", by_command, Some((3.0, 8.0))),
+        ("API, event stream", streamed, Some((1.5, 5.0)), floors.of_task()),
+        ("API, asking again and again", polled, None, floors.of_task()),
+        ("command line, submit --wait", by_command, Some((3.0, 8.0)), floors.of_task() + 2.0 * floors.start),
     ];
-    for (way, seconds, goals) in ways {
+    for (way, seconds, goals, floor) in ways {
         let (median, high) = percentiles(seconds);
         let goal = |goal: Option<f64>| goal.map_or(Goal::None, Goal::AtMost);
         let p50 = figure(&format!("{way}: p50"), median * 1e3, goal(goals.map(|goals| goals.0)));
@@ -45,6 +49,9 @@ pub async fn measure() -> Result<Vec<Figure>, Trouble> {
             (false, None) => p50.recorded("HyperQueue 64"),
         });
         figures.push(figure(&format!("{way}: p99"), high * 1e3, goal(goals.map(|goals| goals.1))));
+        let ratio = goals.map_or(Goal::None, |_| Goal::AtMost(RATIO));
+        let name = format!("{way}: p50 / floor of this run, {:.2} ms", floor * 1e3);
+        figures.push(Figure::new(LINE, name, median / floor, "", ratio));
     }
     Ok(figures)
 }

@@ -3,6 +3,7 @@
 mod classes;
 mod environments;
 mod failing;
+mod floors;
 mod graphs;
 mod idle;
 mod latency;
@@ -16,6 +17,7 @@ mod output;
 mod process;
 pub mod resident;
 mod restart;
+mod run;
 mod submit;
 
 use std::pin::Pin;
@@ -37,6 +39,11 @@ pub struct Line {
 /// All lines, in the order of the table.
 pub fn all() -> Vec<Line> {
     vec![
+        Line {
+            name: floors::LINE,
+            help: "what this machine takes for a process, a flush, a round trip, a start, a copy",
+            measure: || Box::pin(floors::measure()),
+        },
         Line {
             name: no_process::LINE,
             help: "tasks that are no processes, by 1, 4, 16 and 64 simulated agents: rate, CPU, store",
@@ -66,6 +73,11 @@ pub fn all() -> Vec<Line> {
             name: latency::LINE,
             help: "one task at a time, from submission to end",
             measure: || Box::pin(latency::measure()),
+        },
+        Line {
+            name: run::LINE,
+            help: "`run` of 1,000 processes, beside GNU parallel and xargs",
+            measure: || Box::pin(run::measure()),
         },
         Line {
             name: submit::LINE,

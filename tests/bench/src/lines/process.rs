@@ -77,6 +77,7 @@ pub async fn measure() -> Result<Vec<Figure>, Trouble> {
         figure("posix_spawn floor of this run", floor, "/s", Goal::None),
         figure("agent CPU a task beside the child's", agent, "µs", Goal::AtMost(80.0))
             .recorded("HyperQueue 333"),
+        figure("agent CPU / child's CPU", agent / tasks, "", Goal::AtMost(0.1)),
         figure("child's CPU a task", tasks, "µs", Goal::None),
         figure("floor: child and parent CPU a process", floor_cpu, "µs", Goal::None),
         figure("manager CPU a process task", manager, "µs", Goal::None).recorded("HyperQueue 22 .. 38"),
