@@ -33,7 +33,7 @@ pub async fn measure() -> Result<Vec<Figure>, Trouble> {
     let others = [("GNU parallel", parallel, Goal::AtMost(1.0)), ("xargs", xargs, Goal::None)];
     for (name, seconds, goal) in others {
         if seconds.is_empty() {
-            println!("   {name} is not installed: nothing is compared with it");
+            eprintln!("{LINE}: {name} is not installed, so nothing is compared with it");
             continue;
         }
         let theirs = middle(seconds);
