@@ -18,6 +18,7 @@ mod process;
 pub mod resident;
 mod restart;
 mod run;
+mod small_files;
 mod submit;
 
 use std::pin::Pin;
@@ -133,6 +134,11 @@ pub fn all() -> Vec<Line> {
             name: environments::LINE,
             help: "10^6 different environments from a CSV file",
             measure: || Box::pin(environments::measure()),
+        },
+        Line {
+            name: small_files::LINE,
+            help: "100,000 small files to a task and home from one, against `cp -r` in this run",
+            measure: || Box::pin(small_files::measure()),
         },
     ]
 }
