@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::{
     body::{Body, Bytes},
-    extract::{FromRequest, Request, State},
+    extract::{Request, State},
     http::{HeaderMap, Method, StatusCode, header},
     response::{IntoResponse, Response},
 };
@@ -16,6 +16,7 @@ use protocol::{
         FileRow, Files, FilesQuery, Missing, MissingRequest, N_ASKED_MAX, PackRequest, Stored, Unpacked,
     },
     pack::{self, N_PACKED_MAX, PACK_BYTES_MAX},
+    ulimits::with_hint,
 };
 use scheduler::{digest::Digest, ids::JobId};
 use tokio::{
@@ -28,7 +29,7 @@ use super::{
     error::{ApiError, json},
     extract::{BODY_BYTES_PER_SECOND_MIN, InBody, InPath, InQuery, SMALL_BYTES_MAX, User, read_body},
     room::Room,
-    sessions::session,
+    sessions::Session,
 };
 use crate::objects::{ObjectError, Objects, Outgoing};
 
@@ -83,9 +84,10 @@ pub(super) async fn put_pack(
 /// A pilot delivers small files that a task has left.
 pub(super) async fn put_pack_by_pilot(
     State(context): State<Shared>,
+    session: Session,
     request: Request,
 ) -> Result<Response, ApiError> {
-    session(&context, &request).await?.may_deliver()?;
+    session.may_deliver()?;
     take_in_pack(&context, request, &context.from_pilots).await
 }
 
@@ -114,10 +116,9 @@ pub(super) async fn pack_for_user(
 /// A pilot fetches small files that its tasks need.
 pub(super) async fn pack_for_pilot(
     State(context): State<Shared>,
-    request: Request,
+    session: Session,
+    InBody(PackRequest { sha256 }): InBody<PackRequest>,
 ) -> Result<Response, ApiError> {
-    let session = session(&context, &request).await?;
-    let InBody(PackRequest { sha256 }) = InBody::from_request(request, &context).await?;
     check_packed(&sha256)?;
     // Like those that are not there, they are left out.
     let not_needed = session.not_needed(&context, sha256.iter().copied().collect()).await?;
@@ -153,22 +154,24 @@ pub(super) async fn get(
 /// A pilot delivers a file that a task has left.
 pub(super) async fn put_by_pilot(
     State(context): State<Shared>,
+    session: Session,
     InPath(sha256): InPath<Digest>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    session(&context, &request).await?.may_deliver()?;
+    session.may_deliver()?;
     take_in(&context, sha256, request).await
 }
 
 /// A pilot fetches a file that its tasks need.
 pub(super) async fn get_by_pilot(
     State(context): State<Shared>,
+    session: Session,
     InPath(sha256): InPath<Digest>,
-    request: Request,
+    method: Method,
+    headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let session = session(&context, &request).await?;
     // Who brings files may ask first whether they are here.
-    let is_asked = request.method() == Method::HEAD;
+    let is_asked = method == Method::HEAD;
     if !is_asked || session.may_deliver().is_err() {
         session.may_fetch(&context, sha256).await?;
     }
@@ -177,7 +180,7 @@ pub(super) async fn get_by_pilot(
         let size = blocking(move || objects.size(&sha256).ok_or(ObjectError::None(sha256).into())).await?;
         return Ok(([(header::CONTENT_LENGTH, size.to_string())], ()).into_response());
     }
-    let from = begins_at(request.headers());
+    let from = begins_at(&headers);
     give_out(&context, sha256, from).await
 }
 
@@ -358,7 +361,7 @@ impl From<ObjectError> for ApiError {
             ObjectError::None(_) => (StatusCode::NOT_FOUND, "no-such-object"),
             ObjectError::Io { .. } => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
         };
-        ApiError { status, code, message: error.to_string(), problems: Vec::new() }
+        ApiError { status, code, message: with_hint(error), problems: Vec::new() }
     }
 }
 

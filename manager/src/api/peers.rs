@@ -12,7 +12,7 @@ use scheduler::engine::interface::{Answer, Event};
 use super::{
     Shared,
     error::ApiError,
-    pilots::{answer, ask, check_session, decode, session_body},
+    pilots::{answer, ask, check_session, decode_of, session_body},
     sessions::Session,
 };
 
@@ -22,11 +22,11 @@ const URL_BYTES_MAX: usize = 300;
 /// A pilot says where it is and what it has, and is told of the others of its platform.
 pub(super) async fn exchange(State(context): State<Shared>, request: Request) -> Result<Response, ApiError> {
     let (session, format, body) = session_body(&context, request).await?;
-    let request: PeersRequest = decode(format, body).await?;
+    let request: PeersRequest = decode_of(&context, session, format, body).await?;
     let pilot = request.me.pilot;
     let nonce = check_session(session, pilot)?;
-    check(&request).map_err(ApiError::bad_request)?;
     let platform = Session::of(&context, pilot, nonce).await?.platform();
+    check(&request).map_err(ApiError::bad_request)?;
     let told = context.peers.exchange(platform, request, Instant::now());
     answer(
         format,
@@ -37,7 +37,7 @@ pub(super) async fn exchange(State(context): State<Shared>, request: Request) ->
 /// A pilot that cannot reach all others has one of them asked for tasks.
 pub(super) async fn hunt(State(context): State<Shared>, request: Request) -> Result<Response, ApiError> {
     let (session, format, body) = session_body(&context, request).await?;
-    let HuntRequest { pilot } = decode(format, body).await?;
+    let HuntRequest { pilot } = decode_of(&context, session, format, body).await?;
     let session_nonce = Some(check_session(session, pilot)?);
     match ask(&context, |request| Event::HuntAsked { request, pilot, session_nonce }).await? {
         Answer::HuntPassedOn { is_any_asked } => answer(format, &HuntAnswer { is_any_asked }),

@@ -72,7 +72,7 @@ pub(super) async fn register(State(context): State<Shared>, request: Request) ->
 pub(super) async fn pull(State(context): State<Shared>, request: Request) -> Result<Response, ApiError> {
     let lot = Lot::of(&request);
     let (session, format, body) = session_body(&context, request).await?;
-    let PullRequest { pilot, mut pull } = decode(format, body).await?;
+    let PullRequest { pilot, mut pull } = decode_of(&context, session, format, body).await?;
     pull.session_nonce = Some(check_session(session, pilot)?);
     if let Some(report) = &mut pull.report {
         hold_to_outputs(&context, report).await?;
@@ -100,7 +100,7 @@ pub(super) async fn pull(State(context): State<Shared>, request: Request) -> Res
 /// A pilot leaves.
 pub(super) async fn leave(State(context): State<Shared>, request: Request) -> Result<Response, ApiError> {
     let (session, format, body) = session_body(&context, request).await?;
-    let LeaveRequest { pilot, mut report, reason } = decode(format, body).await?;
+    let LeaveRequest { pilot, mut report, reason } = decode_of(&context, session, format, body).await?;
     let session_nonce = Some(check_session(session, pilot)?);
     if let Some(report) = &mut report {
         hold_to_outputs(&context, report).await?;
@@ -119,7 +119,7 @@ pub(super) async fn leave(State(context): State<Shared>, request: Request) -> Re
 /// A pilot shows what its tasks write; nothing is kept of it.
 pub(super) async fn tails(State(context): State<Shared>, request: Request) -> Result<Response, ApiError> {
     let (session, format, body) = session_body(&context, request).await?;
-    let mut request: TailsRequest = decode(format, body).await?;
+    let mut request: TailsRequest = decode_of(&context, session, format, body).await?;
     let nonce = check_session(session, request.pilot)?;
     let session = Session::of(&context, request.pilot, nonce).await?;
     let n_bytes: usize =
@@ -174,10 +174,21 @@ fn format_of(headers: &HeaderMap) -> Format {
     Format::of_content_type(headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()))
 }
 
-pub(super) async fn decode<T: DeserializeOwned + Send + 'static>(
+/// The message of a pilot. A session that has ended is told so, whatever it sent: the engine says it of what is
+/// understood.
+pub(super) async fn decode_of<T: DeserializeOwned + Send + 'static>(
+    context: &Context,
+    (pilot, nonce): (PilotId, u64),
     format: Format,
     body: Received,
 ) -> Result<T, ApiError> {
+    match decode(format, body).await {
+        Ok(message) => Ok(message),
+        Err(error) => Err(Session::of(context, pilot, nonce).await.err().unwrap_or(error)),
+    }
+}
+
+async fn decode<T: DeserializeOwned + Send + 'static>(format: Format, body: Received) -> Result<T, ApiError> {
     if body.bytes.len() <= DECODE_HERE_BYTES_MAX {
         return Ok(format.decode(&body.bytes)?);
     }

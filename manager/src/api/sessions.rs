@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use axum::extract::Request;
+use axum::{extract::FromRequestParts, http::request::Parts};
 use protocol::job::Objects;
 use scheduler::{
     digest::Digest,
@@ -18,7 +18,7 @@ use scheduler::{
 };
 use serde::Deserialize;
 
-use super::{Context, blocking, error::ApiError, extract::bearer};
+use super::{Context, Shared, blocking, error::ApiError, extract::bearer};
 use crate::tokens::Bearer;
 
 /// Digests of jobs' inputs that are kept at most: 64 MiB.
@@ -32,14 +32,13 @@ pub(super) struct Session {
     view: SessionView,
 }
 
-/// The pilot whose session asks. What is returned does not hold the request, whose body no other thread may see.
-pub(super) fn session<'c>(
-    context: &'c Context,
-    request: &Request,
-) -> impl Future<Output = Result<Session, ApiError>> + use<'c> {
-    let bearer = bearer(request.headers(), request.extensions(), context);
-    async move {
-        match bearer? {
+/// The pilot whose session asks. Handlers name it before the path, the query and the body, so that these are read only
+/// for a pilot that is there.
+impl FromRequestParts<Shared> for Session {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, context: &Shared) -> Result<Session, ApiError> {
+        match bearer(&parts.headers, &parts.extensions, context)? {
             Bearer::Session { pilot, nonce } => Session::of(context, pilot, nonce).await,
             Bearer::Join { .. } | Bearer::User(_) => {
                 Err(ApiError::unauthorized("found another token where a pilot's session is needed"))

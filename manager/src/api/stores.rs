@@ -28,7 +28,7 @@ use super::{
     error::{ApiError, json},
     extract::{InQuery, User},
     objects::{Piece, a_place, announced, feed},
-    sessions::{Session, session},
+    sessions::Session,
 };
 use crate::{
     stores::Store,
@@ -46,10 +46,9 @@ pub(super) async fn list(State(context): State<Shared>, user: User) -> Response 
 /// How a pilot reaches a file.
 pub(super) async fn way(
     State(context): State<Shared>,
+    session: Session,
     InQuery(query): InQuery<StoreQuery>,
-    request: Request,
 ) -> Result<Response, ApiError> {
-    let session = session(&context, &request).await?;
     let (store, place) = find(&context, &session, &query).await?;
     let url = store.signed(&place.path, query.way).await.map_err(ApiError::store_broken)?;
     Ok(json(StatusCode::OK, &StoreWay { url }))
@@ -58,10 +57,9 @@ pub(super) async fn way(
 /// A pilot fetches a file that its tasks need.
 pub(super) async fn read(
     State(context): State<Shared>,
+    session: Session,
     InQuery(query): InQuery<StoreQuery>,
-    request: Request,
 ) -> Result<Response, ApiError> {
-    let session = session(&context, &request).await?;
     let (store, place) = through_here(&context, &session, &query, StoreAccess::Read).await?;
     let transfer = a_place(&context).await?;
     if let Some((web, url)) = store.web(&place.path) {
@@ -92,10 +90,10 @@ pub(super) async fn read(
 /// A pilot delivers a file that a task has left.
 pub(super) async fn write(
     State(context): State<Shared>,
+    session: Session,
     InQuery(query): InQuery<StoreQuery>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let session = session(&context, &request).await?;
     let (store, place) = through_here(&context, &session, &query, StoreAccess::Write).await?;
     let _transfer = a_place(&context).await?;
     if let Some((web, url)) = store.web(&place.path) {

@@ -6,11 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use axum::{
-    extract::{Request, State},
-    http::StatusCode,
-    response::Response,
-};
+use axum::{extract::State, http::StatusCode, response::Response};
 use protocol::{
     job::TakenFiles,
     objects::{TakenFile, TakenFrom, TakenPage},
@@ -26,7 +22,7 @@ use super::{
     Shared, blocking,
     error::{ApiError, json},
     extract::{InPath, InQuery},
-    sessions::session,
+    sessions::Session,
 };
 use crate::store::Reader;
 
@@ -38,11 +34,10 @@ const N_READS_MAX: u64 = 2_000;
 /// A page of files that a task takes.
 pub(super) async fn list(
     State(context): State<Shared>,
+    Session { pilot, .. }: Session,
     InPath((job, index)): InPath<(JobId, u64)>,
     InQuery(from): InQuery<TakenFrom>,
-    request: Request,
 ) -> Result<Response, ApiError> {
-    let pilot = session(&context, &request).await?.pilot;
     let task = TaskId { job, index };
     if context.task(task).await?.pilot != Some(pilot) {
         return Err(ApiError::not_held(task));

@@ -21,7 +21,7 @@ use super::{
     Shared,
     error::{ApiError, json},
     extract::read_body,
-    sessions::session,
+    sessions::Session,
 };
 
 /// What pilots have said, and when.
@@ -52,8 +52,11 @@ impl Waits {
 }
 
 /// A pilot says for which files its tasks wait.
-pub(super) async fn take(State(context): State<Shared>, request: Request) -> Result<Response, ApiError> {
-    let session = session(&context, &request).await?;
+pub(super) async fn take(
+    State(context): State<Shared>,
+    session: Session,
+    request: Request,
+) -> Result<Response, ApiError> {
     let limits = &context.state.limits;
     let body = read_body(request.into_body(), MESSAGE_BYTES_MAX, limits, &context.from_pilots).await?;
     let FileWaits { mut waits } = serde_json::from_slice(&body.bytes)

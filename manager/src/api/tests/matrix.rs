@@ -148,6 +148,20 @@ fn other_rows() -> Vec<Row> {
     ]
 }
 
+/// What is not understood where something is: as path, query and body.
+const NONSENSE_QUERY: &str =
+    "from=x&limit=-1&all=maybe&state=none&since=x&after=x&tasks=x&ended=7&way=7&job=x";
+const NONSENSE_BODY: &[u8] = b"\xff{\"now\": ";
+
+/// Requests of a route that cannot be understood: its path without the variable parts that it wants, with a query and
+/// with a body that are nonsense.
+fn nonsense(path: &str) -> [(String, &'static [u8]); 3] {
+    let other = path.split('/').map(|part| if part.starts_with('{') { "%FFx" } else { part });
+    let other = other.collect::<Vec<_>>().join("/");
+    let path = concrete(path);
+    [(other, b""), (format!("{path}?{NONSENSE_QUERY}"), b""), (path, NONSENSE_BODY)]
+}
+
 /// The path in a scene: job, pilot and allocation 1, on the platform `cluster`.
 fn concrete(path: &str) -> String {
     let name = match path {
@@ -256,40 +270,114 @@ async fn each_route_is_for_whom_it_is_meant() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// Who is refused hears so before anything else of the request is looked at.
+#[tokio::test]
+async fn a_stranger_with_a_request_that_is_nonsense_is_a_stranger_first() {
+    let Cast { scene, strangers, users } = &Cast::new(true).await;
+    let (mut wrong, mut n_not_understood) = (Vec::new(), 0);
+    for row in rows().iter().filter(|row| !["/version", "/openapi.json"].contains(&row.path)) {
+        for (path, body) in nonsense(row.path) {
+            let path = format!("{PREFIX}{path}");
+            for (who, token, word) in strangers {
+                let found = called(scene, row.method, &path, token.as_deref(), body).await;
+                if found != (401, (*word).to_owned()) {
+                    wrong.push(format!("{} {path} by {who}: {found:?}", row.method));
+                }
+            }
+            // That it is nonsense is seen by who is let in. Of these some do what they say, whatever the query says.
+            if row.method == "get" {
+                let (status, _) = called(scene, row.method, &path, Some(&users[2].1), body).await;
+                n_not_understood += usize::from(status == 400);
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(n_not_understood >= 15, "{n_not_understood} requests were nonsense");
+}
+
+/// The routes of pilots, as the router has them.
+fn pilot_routes() -> [(&'static str, String); 15] {
+    let (object, task) =
+        (format!("{PILOT_OBJECTS_PATH}/{{sha256}}"), format!("{PILOT_TASKS_PATH}/{{id}}/{{index}}/inputs"));
+    let of = str::to_owned;
+    [
+        ("post", of(REGISTER_PATH)),
+        ("post", of(PULL_PATH)),
+        ("post", of(LEAVE_PATH)),
+        ("post", of(TAILS_PATH)),
+        ("post", of(PEERS_PATH)),
+        ("post", of(HUNT_PATH)),
+        ("get", object.clone()),
+        ("put", object),
+        ("post", of(PILOT_PACKS_PATH)),
+        ("put", of(PILOT_PACKS_PATH)),
+        ("post", of(PILOT_WAITS_PATH)),
+        ("get", of(PILOT_STORES_PATH)),
+        ("get", of(PILOT_STORE_FILES_PATH)),
+        ("put", of(PILOT_STORE_FILES_PATH)),
+        ("get", task),
+    ]
+}
+
+#[tokio::test]
+async fn a_pilot_that_is_there_no_more_or_none_hears_so_whatever_it_sends() {
+    let mut cast = Cast::new(true).await;
+    let gone = cast.scene.pilot_of("other", 1).await;
+    let message = json!({"pilot": gone.id, "report": null, "reason": "Told"});
+    let left = cast.scene.call("POST", LEAVE_PATH, &gone.session, message.to_string()).await;
+    assert_eq!(left.status, 200, "{:?}", String::from_utf8_lossy(&left.body));
+    let (mut wrong, mut n_not_understood) = (Vec::new(), 0);
+    let strangers =
+        cast.strangers.iter().cloned().chain([("who has left", Some(gone.session), "session-ended")]);
+    let users = cast.users.iter().map(|(who, token)| (*who, Some(token.clone()), "unauthorized"));
+    let strangers: Vec<_> = strangers.chain(users).collect();
+    for (method, route) in pilot_routes() {
+        let bare = [(concrete(&route), b"".as_slice())];
+        for (path, body) in nonsense(&route).into_iter().chain(bare) {
+            for (who, token, word) in &strangers {
+                let is_let_in = match *who {
+                    "a pilot's session" => route != REGISTER_PATH,
+                    "a join token" => route == REGISTER_PATH,
+                    _ => false,
+                };
+                // Where no session is wanted nobody looks at one.
+                let word =
+                    if *who == "who has left" && route == REGISTER_PATH { "unauthorized" } else { *word };
+                let (status, said) = called(&cast.scene, method, &path, token.as_deref(), body).await;
+                match is_let_in {
+                    true => n_not_understood += usize::from(status == 400),
+                    false if (status, said.as_str()) == (401, word) => {}
+                    false => wrong.push(format!("{method} {path} by {who}: {status} {said}, not 401 {word}")),
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(n_not_understood >= 20, "{n_not_understood} requests were nonsense");
+}
+
 #[tokio::test]
 async fn nobody_but_pilots_is_let_in_where_pilots_come() {
     let cast = Cast::new(true).await;
-    let task = format!("{PILOT_TASKS_PATH}/1/0/inputs?input=1&task=2");
     let query = "job=1&place=store://files/x&way=read";
-    let (store, file) = (format!("{PILOT_STORES_PATH}?{query}"), format!("{PILOT_STORE_FILES_PATH}?{query}"));
-    let object = format!("{PILOT_OBJECTS_PATH}/{HELLO}");
-    let paths = [
-        ("post", REGISTER_PATH),
-        ("post", PULL_PATH),
-        ("post", LEAVE_PATH),
-        ("post", TAILS_PATH),
-        ("post", PEERS_PATH),
-        ("post", HUNT_PATH),
-        ("get", object.as_str()),
-        ("put", object.as_str()),
-        ("post", PILOT_PACKS_PATH),
-        ("put", PILOT_PACKS_PATH),
-        ("post", PILOT_WAITS_PATH),
-        ("get", store.as_str()),
-        ("get", file.as_str()),
-        ("put", file.as_str()),
-        ("get", task.as_str()),
-    ];
+    let paths = pilot_routes().map(|(method, route)| {
+        let query = match route.as_str() {
+            PILOT_STORES_PATH | PILOT_STORE_FILES_PATH => query,
+            path if path.ends_with("/inputs") => "input=1&task=2",
+            _ => "",
+        };
+        (method, format!("{}?{query}", concrete(&route)))
+    });
     let users = cast.users.iter().map(|(who, token)| (*who, Some(token.clone()), "unauthorized"));
     let strangers: Vec<_> = users.chain(cast.strangers.iter().cloned()).collect();
     for (method, path) in paths {
         for (who, token, word) in &strangers {
-            let is_for_join = path == REGISTER_PATH;
+            let is_for_join = path.starts_with(REGISTER_PATH);
             let is_let_in = if is_for_join { *who == "a join token" } else { *who == "a pilot's session" };
             if is_let_in {
                 continue;
             }
-            let found = called(&cast.scene, method, path, token.as_deref(), b"").await;
+            let found = called(&cast.scene, method, &path, token.as_deref(), b"").await;
             assert_eq!(found, (401, (*word).to_owned()), "{method} {path} by {who}");
         }
     }
