@@ -1,30 +1,24 @@
 //! Where files that tasks have left may be written on this machine: not through links, and not over files that were
 //! not brought by Pilotfish.
-//!
-//! `~/.pilotfish/.brought` has a file for each folder that files were brought to, with a line for each of them: its
-//! SHA-256, a blank, and its path below the folder.
+
+mod record;
 
 use std::{
     collections::HashMap,
     fs::{self, File, OpenOptions},
-    io::{self, Write},
-    os::{
-        fd::AsRawFd,
-        unix::{ffi::OsStrExt, fs::OpenOptionsExt},
-    },
+    io,
+    os::{fd::AsRawFd, unix::fs::OpenOptionsExt},
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use agent::staging::cache::hash_of;
 use nix::fcntl::OFlag;
-use protocol::{job::safe_relative, private};
+use protocol::job::safe_relative;
 use scheduler::digest::Digest;
 
-use crate::{access::home_folder, failure::words, hash::sha256_hex};
-
-/// The folder of the records. No manager can have this name.
-const RECORDS: &str = ".brought";
+use crate::failure::words;
+use record::Record;
 
 /// The answer to whether a file may be written somewhere.
 #[derive(Debug)]
@@ -74,7 +68,7 @@ pub struct Landing {
     overwrites: bool,
     /// What was brought before, by its path.
     brought: HashMap<String, Digest>,
-    record: Option<PathBuf>,
+    record: Option<Record>,
 }
 
 impl Landing {
@@ -84,8 +78,8 @@ impl Landing {
     /// It cannot be opened.
     pub fn open(folder: &Path, overwrites: bool) -> io::Result<Landing> {
         let held = open_folder(folder, OFlag::empty())?;
-        let record = record_of(folder);
-        let brought = record.as_deref().map(read).unwrap_or_default();
+        let record = Record::of(folder);
+        let brought = record.as_ref().map(Record::read).unwrap_or_default();
         Ok(Landing { folder: folder.to_owned(), held, overwrites, brought, record })
     }
 
@@ -171,11 +165,15 @@ impl Landing {
     /// # Errors
     /// It cannot be written down: they will not be replaced without being asked to.
     pub fn note(&self, brought: &[(String, Digest)]) -> io::Result<()> {
-        let Some(record) = self.record.as_deref().filter(|_| !brought.is_empty()) else { return Ok(()) };
-        private::make_folder(record.parent().unwrap_or(Path::new(".")))?;
-        let lines: String = brought.iter().map(|(path, sha256)| format!("{sha256} {path}\n")).collect();
-        let mut file = OpenOptions::new().create(true).append(true).mode(0o600).open(record)?;
-        file.write_all(lines.as_bytes())
+        let Some(record) = self.record.as_ref().filter(|_| !brought.is_empty()) else { return Ok(()) };
+        record.add(brought, |path| self.is_there(path))
+    }
+
+    /// Whether something is at a path below the folder. Of what cannot be looked at nobody knows: it may be.
+    fn is_there(&self, path: &str) -> bool {
+        let found = fs::symlink_metadata(through(&self.held).join(path));
+        let gone = [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory];
+        found.map_or_else(|error| !gone.contains(&error.kind()), |_| true)
     }
 
     fn refused(&self, path: &Path, error: &io::Error) -> String {
@@ -219,29 +217,12 @@ fn enter(held: &File, name: &Path) -> io::Result<File> {
     }
 }
 
-/// The file that says what was brought to a folder.
-fn record_of(folder: &Path) -> Option<PathBuf> {
-    let folder = folder.canonicalize().ok()?;
-    let name = sha256_hex(folder.as_os_str().as_bytes());
-    Some(home_folder()?.join(RECORDS).join(&name[..32]))
-}
-
-/// The last line of a path counts. Lines that are none are left out.
-fn read(record: &Path) -> HashMap<String, Digest> {
-    let text = fs::read(record).unwrap_or_default();
-    let text = String::from_utf8_lossy(&text);
-    let line = |line: &str| {
-        let (sha256, path) = line.split_once(' ')?;
-        Some((path.to_owned(), sha256.parse().ok()?))
-    };
-    text.lines().filter_map(line).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
+    use crate::hash::sha256_hex;
 
     fn digest(bytes: &[u8]) -> Digest {
         sha256_hex(bytes).parse().unwrap()
@@ -251,9 +232,9 @@ mod tests {
     fn landing(base: &Path, overwrites: bool) -> Landing {
         let folder = base.join("home");
         fs::create_dir_all(&folder).unwrap();
-        let record = base.join("records/one");
+        let record = Record::at(base.join("records/one"));
         Landing {
-            brought: read(&record),
+            brought: record.read(),
             record: Some(record),
             ..Landing::open(&folder, overwrites).unwrap()
         }
@@ -291,6 +272,23 @@ mod tests {
         write(&landing(base.path(), true), "notes", b"three").unwrap();
         write(&landing(base.path(), false), "notes", b"four").unwrap();
         assert_eq!(fs::read(base.path().join("home/notes")).unwrap(), b"four");
+    }
+
+    #[test]
+    fn the_list_of_what_was_brought_forgets_files_that_are_gone() {
+        let base = tempfile::tempdir().unwrap();
+        let landing_in = || landing(base.path(), false);
+        for n in 0..400 {
+            write(&landing_in(), &format!("out/{n:0200}"), b"one").unwrap();
+            if n % 2 == 0 {
+                fs::remove_file(base.path().join(format!("home/out/{n:0200}"))).unwrap();
+            }
+        }
+        let left = landing_in().brought;
+        // What was removed since the list was last compacted may be in it still.
+        assert!((200..350).contains(&left.len()), "{}", left.len());
+        assert!((0..400).filter(|n| n % 2 == 1).all(|n| left.contains_key(&format!("out/{n:0200}"))));
+        write(&landing_in(), &format!("out/{:0200}", 1), b"two").unwrap();
     }
 
     #[test]
