@@ -5,9 +5,10 @@ use std::{
     fs,
     os::unix::fs::{MetadataExt, PermissionsExt},
     path::Path,
+    process::Command,
 };
 
-use tests::{Running, Sandbox, sshd::Sshd, text, until};
+use tests::{Running, Sandbox, program, sshd::Sshd, text, until};
 
 /// An account that all hosts have.
 const OTHER: &str = "nobody";
@@ -182,4 +183,156 @@ fn a_host_that_leads_to_the_managers_own_account_is_found_out() {
         sandbox.json(&["pilots", "--dir", "m"]).as_array().is_some_and(|all| all.len() == 1)
     });
     ends(&sandbox, manager);
+}
+
+#[test]
+fn platform_of_another_account_is_written_down_and_tried() {
+    if !nix::unistd::geteuid().is_root() {
+        return tests::skipped("run_as: only root may become another account without sudo");
+    }
+    let sandbox = Sandbox::new();
+    fs::set_permissions(sandbox.path(), fs::Permissions::from_mode(0o755)).expect("its mode");
+    let attach = ["platform", "attach", "local", "theirs", "--run-as"];
+    let (code, said) = refused(&sandbox, &[&attach[..], &["no-such-account", "--config", "a.yaml"]].concat());
+    assert!(code == Some(2) && said.contains("run_as: this host has no account `no-such-account`"), "{said}");
+    assert!(!sandbox.path().join("a.yaml").exists(), "nothing is written");
+    sandbox.ok(&[&attach[..], &[OTHER, "--config", "a.yaml"]].concat());
+    let folder = sandbox.path().join("home/theirs");
+    let written = sandbox.read("a.yaml");
+    assert!(written.contains(&format!("run_as: {OTHER}\n")), "{written}");
+    let written = written.replace("run_as:", &format!("folder: {}\n    run_as:", folder.display()));
+    sandbox.write("a.yaml", &written);
+    let steps = sandbox.json(&["platform", "check", "theirs", "--config", "a.yaml"]);
+    let steps = steps.as_array().cloned().unwrap_or_default();
+    assert_eq!((&steps[0]["step"], &steps[0]["what"]), (&"account".into(), &"commands run as nobody".into()));
+    assert!(steps.iter().all(|step| step["is_ok"] == true), "{steps:?}");
+    assert!(steps.iter().any(|step| step["step"] == "probe"), "{steps:?}");
+    assert_ne!(fs::metadata(&folder).expect("its folder").uid(), 0);
+    sandbox.write("b.yaml", &written.replace(OTHER, "no-such-account"));
+    let (code, said) = refused(&sandbox, &["platform", "check", "theirs", "--config", "b.yaml"]);
+    assert!(code == Some(3) && said.contains("the step `account` failed"), "{said}");
+}
+
+/// An account with few rights that a manager may have.
+const MANAGERS: &str = "daemon";
+
+#[test]
+fn manager_that_is_not_root_runs_pilots_by_sudo() {
+    let has_sudo = Command::new("sudo").arg("--version").output().is_ok_and(|output| output.status.success());
+    if !nix::unistd::geteuid().is_root() || !has_sudo {
+        return tests::skipped("run_as by sudo: it needs sudo, and root to say who may use it");
+    }
+    let sandbox = Sandbox::new();
+    fs::set_permissions(sandbox.path(), fs::Permissions::from_mode(0o755)).expect("its mode");
+    let sudoers = sandbox.write("sudoers", &format!("{MANAGERS} ALL=({OTHER}) NOPASSWD: ALL\n"));
+    fs::set_permissions(&sudoers, fs::Permissions::from_mode(0o440)).expect("its mode");
+    let uid =
+        |name: &str| nix::unistd::User::from_name(name).expect("a lookup").expect("the account").uid.as_raw();
+    let base = sandbox.path().join("base");
+    for (folder, owner) in [("base", MANAGERS), ("base/home", MANAGERS), ("theirs", OTHER)] {
+        let folder = sandbox.path().join(folder);
+        fs::create_dir(&folder).expect("a folder");
+        std::os::unix::fs::chown(&folder, Some(uid(owner)), None).expect("its owner");
+    }
+    let folder = sandbox.path().join("theirs");
+    let more = format!("run_as: {OTHER}, folder: {}", folder.display());
+    sandbox.write("base/manager.yaml", &LOCAL.replace("cores: 1", &format!("cores: 1, {more}")));
+    // Who may use sudo is said in a mount namespace, so that nothing of this host is changed.
+    let as_manager = |script: &str, may: bool| {
+        let mount = format!("mount --bind {} /etc/sudoers && ", sudoers.display());
+        let become_it =
+            format!("exec setpriv --reuid {MANAGERS} --regid {MANAGERS} --clear-groups sh -c '{script}'");
+        let script = format!("cd {} && {}{become_it}", base.display(), if may { &mount } else { "" });
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-c", &script]).env("P", program()).env("HOME", base.join("home"));
+        command.output().expect("unshare runs")
+    };
+    if !as_manager("$P --version", true).status.success() {
+        return tests::skipped("run_as by sudo: other users cannot run the program where it is");
+    }
+    let serve = "$P serve --dir m --config manager.yaml";
+    let output = as_manager(serve, false);
+    let said = text(&output.stderr);
+    assert!(
+        output.status.code() == Some(2) && said.contains("`sudo -n -u nobody true` must succeed"),
+        "{said}"
+    );
+
+    let look = "id -un; head -c 1 m/secret 2> /dev/null; echo looked";
+    let script = format!(
+        "{serve} > log 2>&1 & until $P status --dir m > /dev/null 2>&1; do kill -0 $! || exit 9; done; \
+         $P user add ann --dir m && $P submit --wait --dir ann -- \"{look}\" >&2 && $P logs 1 --raw --stdout --dir ann; \
+         $P stop --now --dir m >&2; wait"
+    );
+    let output = as_manager(&script, true);
+    let said = text(&output.stdout);
+    assert!(
+        said.ends_with(&format!("{OTHER}\nlooked\n")),
+        "{said} {} {}",
+        text(&output.stderr),
+        sandbox.read("base/log")
+    );
+}
+
+/// What a task can do to its manager, and whether others may have access, by the way of running: the rows of the table in
+/// docs/security.md that can be had on one host.
+#[test]
+fn each_way_of_running_lets_tasks_and_users_do_what_the_model_says() {
+    let is_root = nix::unistd::geteuid().is_root();
+    let run_as = format!("cores: 1, run_as: {OTHER}");
+    // The way; who may be added; whether its tasks read the manager's secret.
+    for (way, entry, user, operator, reads_secret) in [
+        ("run", None, false, true, true),
+        ("one person", Some("cores: 1"), false, true, true),
+        ("shared", Some("cores: 1, allow_shared_account: true"), true, true, true),
+        ("run_as", Some(run_as.as_str()), true, true, false),
+    ] {
+        if way == "run_as" && !is_root {
+            tests::skipped("run_as: only root may become another account without sudo");
+            continue;
+        }
+        let sandbox = Sandbox::new();
+        fs::set_permissions(sandbox.path(), fs::Permissions::from_mode(0o755)).expect("its mode");
+        let look = "head -c 1 m/secret > /dev/null 2>&1 && echo secret; until [ -e go ]; do sleep 0.2; done; \
+                    echo looked";
+        let manager = match entry {
+            None => sandbox.start("serve", &["run", "--dir", "m", "--", "bash", "-c", look]),
+            Some(entry) => {
+                let folder = format!(", folder: {}", sandbox.path().join("home/theirs").display());
+                let folder = if way == "run_as" { folder.as_str() } else { "" };
+                sandbox.write("manager.yaml", &LOCAL.replace("cores: 1", &format!("{entry}{folder}")));
+                let manager = sandbox.serve_in_m(&["--config", "manager.yaml"]);
+                sandbox.ok(&["submit", "-q", "--dir", "m", "--", "bash", "-c", look]);
+                manager
+            }
+        };
+        until("its task runs", || {
+            let told = sandbox.run(&["jobs", "--json", "--dir", "m"]);
+            let jobs: serde_json::Value = serde_json::from_slice(&told.stdout).unwrap_or_default();
+            jobs[0]["counts"]["running"] == 1
+        });
+        let may = |arguments: &[&str]| refused(&sandbox, &[arguments, &["--dir", "m"]].concat()).0 == Some(0);
+        assert_eq!(may(&["user", "add", "ann"]), user, "{way}: another user");
+        assert_eq!(may(&["user", "add", "olga", "--operator"]), operator, "{way}: another operator");
+        // Whoever is let in at all may do what the API says, whatever the way.
+        for (who, is_there) in [("ann", user), ("olga", operator)] {
+            let (own, others) = (["jobs", "--dir", who], ["tasks", "1", "--dir", who]);
+            if is_there {
+                assert_eq!(refused(&sandbox, &own).0, Some(0), "{way}: {who} lists jobs");
+                let is_shown = refused(&sandbox, &others).0 == Some(0);
+                assert_eq!(is_shown, who == "olga", "{way}: {who} sees another's tasks");
+            }
+        }
+        sandbox.write("go", "");
+        until("its task is over", || {
+            let told = sandbox.run(&["logs", "1", "--raw", "--stdout", "--dir", "m"]);
+            text(&told.stdout).ends_with("looked\n")
+        });
+        let said = sandbox.ok(&["logs", "1", "--raw", "--stdout", "--dir", "m"]);
+        assert_eq!(said.contains("secret"), reads_secret, "{way}: {said}");
+        match entry {
+            None => assert_eq!(manager.wait(), Some(0), "{}", sandbox.read("serve.err")),
+            Some(_) => ends(&sandbox, manager),
+        }
+    }
 }

@@ -551,7 +551,7 @@ fn a_real_machine_boots_fetches_the_agent_works_and_turns_itself_off() {
     let fields = fields.replace("memory: 300MiB", "memory: 100MiB").replace("pilots_max: 2", "pilots_max: 1");
     sandbox.write(
         "manager.yaml",
-        &format!("listen: {{port: {port}}}\nplatforms: [{{cores: 1, poll_interval: 1s, idle_timeout: 5s, {fields}}}]\n"),
+        &format!("tls: off\nlisten: {{port: {port}}}\nplatforms: [{{cores: 1, poll_interval: 1s, idle_timeout: 5s, {fields}}}]\n"),
     );
     let serve = sandbox.command_of(&program, &["serve", "--config", "manager.yaml"]);
     let manager = sandbox.serve(serve);

@@ -190,3 +190,21 @@ fn a_token_that_was_revoked_after_a_backup_stays_void_when_that_is_put_back() {
     assert!(log.contains("the store does not know that this token was revoked"), "{log}");
     ends(&sandbox, manager);
 }
+
+#[test]
+fn run_goes_on_when_its_owners_token_is_replaced() {
+    let sandbox = Sandbox::new();
+    let wait_for = "until [ -e go ]; do sleep 0.2; done; echo done";
+    let run = sandbox.start("run", &["run", "--dir", "m", "--", "bash", "-c", wait_for]);
+    tests::until("its task runs", || {
+        let told = sandbox.run(&["jobs", "--json", "--dir", "m"]);
+        let jobs: Value = serde_json::from_slice(&told.stdout).unwrap_or_default();
+        jobs[0]["counts"]["running"] == 1
+    });
+    let said = sandbox.ok(&["user", "list", "--dir", "m", "--json"]);
+    let owner =
+        serde_json::from_str::<Value>(&said).expect("JSON")[0]["user"].as_str().expect("a name").to_owned();
+    sandbox.ok(&["user", "revoke", &owner, "--dir", "m"]);
+    sandbox.write("go", "");
+    assert_eq!(run.wait(), Some(0), "{}", sandbox.read("run.err"));
+}

@@ -10,7 +10,7 @@ use std::{
 };
 
 use clap::Parser;
-use protocol::{harmless::harmless_output, pilot::JoinDocument, units::parse_duration_ms};
+use protocol::{harmless::harmless_output, pilot::JoinDocument, ulimits, units::parse_duration_ms};
 use scheduler::time::Span;
 
 use crate::{
@@ -18,7 +18,7 @@ use crate::{
     client::ClientError,
     driver::{self, DriverError},
     join::{self, JoinError},
-    keeper, leftovers, private,
+    keeper, leftovers, limits, private,
     relay::{self, RelayError},
     roster,
     spawn::pipe,
@@ -140,7 +140,28 @@ struct Arguments {
 /// The program `pilotfish-agent`: does what its arguments ask; returns the exit code. To be called before the process
 /// has a second thread.
 pub fn main() -> i32 {
+    limits::outlive_file_size();
+    if let Err(error) = limits::check_stack() {
+        say(&error);
+        return EXIT_FAILED;
+    }
+    begin()
+}
+
+/// Apart, so that nothing of it is on the stack before that was looked at.
+#[inline(never)]
+fn begin() -> i32 {
     private::hide_memory();
+    let complain = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        match ulimits::of_panic(panic.payload_as_str().unwrap_or("")) {
+            Some(words) => {
+                say(&io::Error::other(words));
+                std::process::exit(EXIT_FAILED);
+            }
+            None => complain(panic),
+        }
+    }));
     run(Arguments::parse().command)
 }
 
@@ -218,7 +239,8 @@ fn say(error: &dyn std::error::Error) {
     let first = parts.next().unwrap_or_default().to_string();
     let rest = parts.filter_map(|part| part.split_once(')').map(|(_, rest)| rest));
     // Where nobody can be told, the exit code tells.
-    let _ = writeln!(io::stderr(), "error: {}", rest.fold(first, |text, rest| text + rest));
+    let _ =
+        writeln!(io::stderr(), "error: {}", ulimits::with_hint(rest.fold(first, |text, rest| text + rest)));
 }
 
 fn read_join(args: &RunArgs) -> Result<JoinDocument, CommandError> {

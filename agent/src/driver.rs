@@ -188,8 +188,8 @@ pub async fn drive(join: JoinDocument, node: Node, started: Instant) -> Result<L
         let _ = exits_in.send(exits);
     })
     .map_err(|source| DriverError::System { what: "threads", source })?;
-    let scratch = Scratch::new(&folder, &place)
-        .map_err(|source| DriverError::Folder { path: folder.clone(), source })?;
+    let scratch =
+        Scratch::new(&folder, &place).map_err(|source| DriverError::System { what: "threads", source })?;
 
     let registering = arrival.register(&client, &join.token, &mut spool);
     let answer = tokio::select! {

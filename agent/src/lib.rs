@@ -12,6 +12,7 @@ pub mod gpus;
 mod join;
 pub mod keeper;
 pub mod leftovers;
+pub mod limits;
 mod memory_killer;
 pub mod node;
 mod opened;

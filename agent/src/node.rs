@@ -158,12 +158,21 @@ fn rank(variable: &dyn Fn(&str) -> Option<String>) -> u32 {
     NUMBERS.iter().find_map(number).or_else(of_task).unwrap_or(0)
 }
 
+/// A host's name as that of a file: the system lets a host have any name, also one with a slash.
+pub fn file_name(host: &str) -> String {
+    match host {
+        "" | "." | ".." => host.replace('.', "_") + "_",
+        _ => host.replace(['/', '\0'], "_"),
+    }
+}
+
 impl Node {
     /// A name for the files of the pilot here, beside those of the other nodes of its job.
     pub fn place(&self) -> String {
+        let host = file_name(&self.hostname);
         match self.rank {
-            0 => self.hostname.clone(),
-            rank => format!("{}.{rank}", self.hostname),
+            0 => host,
+            rank => format!("{host}.{rank}"),
         }
     }
 }

@@ -23,7 +23,7 @@ use std::{
 
 use tokio::net::TcpStream;
 
-use crate::private;
+use crate::{node, private};
 
 /// What this host is called.
 const HOSTNAME_FILE: &str = "/proc/sys/kernel/hostname";
@@ -67,7 +67,7 @@ pub enum RelayError {
 pub fn ensure(folder: &Path, target: u16, words: &[String]) -> Result<(String, u16), RelayError> {
     // Several login nodes may share a home.
     let host = fs::read_to_string(HOSTNAME_FILE).map_err(RelayError::Start)?.trim().to_owned();
-    let folder = folder.join(&host);
+    let folder = folder.join(node::file_name(&host));
     let on = |path: &Path| {
         let path = path.to_owned();
         move |source| RelayError::File { path, source }

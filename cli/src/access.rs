@@ -357,7 +357,7 @@ pub async fn standing(folder: &Path) -> Standing {
         ));
     }
     let client = match Client::new(access) {
-        Ok(client) => client,
+        Ok(client) => client.with_file(path),
         Err(failure) => return Standing::Unusable(failure.to_string().trim_end().to_owned()),
     };
     match client.version(PROBE_TIME_LIMIT).await {

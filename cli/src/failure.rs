@@ -2,7 +2,7 @@
 
 use std::{fmt, io};
 
-use protocol::{address::shown, job::Problem};
+use protocol::{address::shown, job::Problem, ulimits};
 
 /// How a command ended that did what it was asked. The exit code says more to scripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +34,8 @@ impl Outcome {
 
 /// The exit code after a bug of ours: what Rust itself uses for a panic.
 pub const CODE_BUG: i32 = 101;
+/// The exit code when something outside did not do its part.
+pub const CODE_INFRASTRUCTURE: i32 = 3;
 
 /// Why a command ended without doing what it was asked.
 #[derive(Debug, PartialEq, Eq)]
@@ -63,12 +65,12 @@ impl Failure {
 
     /// Something outside did not do its part.
     pub fn infrastructure(line: impl Into<String>) -> Failure {
-        Failure::Infrastructure(without_numbers(line.into()))
+        Failure::Infrastructure(ulimits::with_hint(without_numbers(line.into())))
     }
 
     /// A file or folder could not be used.
     pub fn file(what: &str, path: &std::path::Path, error: &io::Error) -> Failure {
-        Failure::Infrastructure(format!("cannot {what} {}: {}", path.display(), words(error)))
+        Failure::infrastructure(format!("cannot {what} {}: {}", path.display(), words(error)))
     }
 
     /// The exit code.
@@ -130,7 +132,7 @@ impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Failure::BrokenPipe,
-            _ => Failure::Infrastructure(format!("cannot write the output: {}", words(&error))),
+            _ => Failure::infrastructure(format!("cannot write the output: {}", words(&error))),
         }
     }
 }

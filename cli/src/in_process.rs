@@ -14,7 +14,11 @@ use scheduler::{
     time::Span,
 };
 
-use crate::{access::show_path, client::Client, failure::Failure};
+use crate::{
+    access::{ACCESS_FILE, show_path},
+    client::Client,
+    failure::Failure,
+};
 
 /// The name of the platform that is this host.
 pub const LOCAL_PLATFORM: &str = "local";
@@ -92,7 +96,12 @@ pub async fn start(config: Config) -> Result<(Manager, Client), Failure> {
                 tokio::time::sleep(IN_USE_PAUSE).await;
             }
             // A mistake of the configuration.
-            Err(error @ (StartError::Stores(_) | StartError::Account(_))) => {
+            Err(
+                error @ (StartError::Stores(_)
+                | StartError::Account(_)
+                | StartError::HostName { .. }
+                | StartError::Plain { .. }),
+            ) => {
                 return Err(Failure::bad_input(error.to_string()));
             }
             Err(error) => {
@@ -106,6 +115,7 @@ pub async fn start(config: Config) -> Result<(Manager, Client), Failure> {
         }
     };
     let client = Client::new(manager.access().clone())?;
+    let client = if config.is_offline { client } else { client.with_file(config.folder.join(ACCESS_FILE)) };
     Ok((manager, client))
 }
 

@@ -22,15 +22,31 @@ mod staging;
 mod terminal;
 mod view;
 
-use std::{io::Write, process::ExitCode};
+use std::{io::Write, process::ExitCode, time::Duration};
 
 use commands::Command;
-use failure::{CODE_BUG, Failure, Outcome};
+use failure::{CODE_BUG, CODE_INFRASTRUCTURE, Failure, Outcome};
 
 /// Threads for a manager within this process and its clients; both mostly wait.
 const N_WORKERS: usize = 2;
 
+/// How long a thread of the runtime stays that has nothing to do. Where the system starts no more threads, work waits
+/// for one that is there, …
+const THREADS_STAY: Duration = Duration::from_secs(600);
+/// … so one always is.
+const THREAD_WANTED_EVERY: Duration = Duration::from_secs(240);
+
 fn main() -> ExitCode {
+    agent::limits::outlive_file_size();
+    if let Err(error) = agent::limits::check_stack() {
+        return end(Err(Failure::infrastructure(error.to_string())));
+    }
+    begin()
+}
+
+/// Apart, so that nothing of it is on the stack before that was looked at.
+#[inline(never)]
+fn begin() -> ExitCode {
     report_bugs_briefly();
     // Tokens are in it.
     agent::private::hide_memory();
@@ -44,8 +60,13 @@ fn main() -> ExitCode {
         true => tokio::runtime::Builder::new_multi_thread(),
         false => tokio::runtime::Builder::new_current_thread(),
     };
-    let result = match threads.worker_threads(N_WORKERS).enable_all().build() {
+    let hosts_manager = command.hosts_manager();
+    let result = match threads.worker_threads(N_WORKERS).thread_keep_alive(THREADS_STAY).enable_all().build()
+    {
         Ok(runtime) => {
+            if hosts_manager {
+                runtime.spawn(keep_a_thread());
+            }
             let result = runtime.block_on(commands::run(command));
             // What still runs there serves nobody any more.
             runtime.shutdown_background();
@@ -54,6 +75,15 @@ fn main() -> ExitCode {
         Err(error) => Err(Failure::infrastructure(format!("cannot start threads: {error}"))),
     };
     end(result)
+}
+
+/// A manager goes on where no thread can be started for a while, as long as it has one for what takes long.
+async fn keep_a_thread() {
+    loop {
+        // It cannot fail: it does nothing.
+        let _ = tokio::task::spawn_blocking(|| ()).await;
+        tokio::time::sleep(THREAD_WANTED_EVERY).await;
+    }
 }
 
 fn end(result: Result<Outcome, Failure>) -> ExitCode {
@@ -77,6 +107,10 @@ fn report_bugs_briefly() {
         let what = payload.downcast_ref::<&str>().copied();
         let what =
             what.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
+        if let Some(words) = protocol::ulimits::of_panic(what) {
+            let _ = end(Err(Failure::infrastructure(words)));
+            std::process::exit(CODE_INFRASTRUCTURE);
+        }
         // Nobody can be told that standard error is gone.
         let _ = writeln!(
             std::io::stderr(),

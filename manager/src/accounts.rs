@@ -30,12 +30,21 @@ pub(crate) struct Sharing {
 
 /// What is known of the platforms, by name.
 #[derive(Default)]
-pub(crate) struct Accounts(Mutex<BTreeMap<String, Sharing>>);
+pub(crate) struct Accounts {
+    known: Mutex<BTreeMap<String, Sharing>>,
+    turn: tokio::sync::Mutex<()>,
+}
 
 impl Accounts {
+    /// Held by whoever adds a user or a platform, from the look at what is there until the addition is known: two at one
+    /// moment would not see each other.
+    pub(crate) async fn turn(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.turn.lock().await
+    }
+
     /// Takes note of a platform; `None`: its tasks have another account.
     pub(crate) fn note(&self, platform: &str, sharing: Option<Sharing>) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         match sharing {
             Some(sharing) => _ = known.insert(platform.to_owned(), sharing),
             None => _ = known.remove(platform),
@@ -44,7 +53,7 @@ impl Accounts {
 
     /// All of which something is to be said.
     pub(crate) fn all(&self) -> BTreeMap<String, Sharing> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -64,7 +73,8 @@ pub(crate) fn sharing(spec: &PlatformSpec, site: &Site) -> Option<Sharing> {
     Some(Sharing { why: why.to_owned(), is_refused: is_local && !site.allows_shared_account })
 }
 
-/// Whether a platform's tasks have an account that is not the manager's own, or nobody minds; takes note of it.
+/// Whether a platform's tasks have an account that is not the manager's own, or nobody minds; takes note of it. The caller
+/// has the [turn](Accounts::turn), until the platform is attached.
 ///
 /// # Errors
 /// Its account cannot be used, or others than operators have access: in words.
@@ -124,7 +134,8 @@ impl AccountCheck {
     ///
     /// # Errors
     /// It is the manager's secret, and others than operators have access: in words.
-    pub(crate) fn judge(&self, found: &str) -> Result<(), String> {
+    pub(crate) async fn judge(&self, found: &str) -> Result<(), String> {
+        let _turn = self.users.accounts().turn().await;
         let own = std::fs::read(&self.secret).ok();
         let own = own.and_then(|bytes| Digest::of(digest::digest(&digest::SHA256, &bytes).as_ref()));
         let is_same =
@@ -154,32 +165,85 @@ mod tests {
     use scheduler::time::Time;
 
     use super::*;
-    use crate::{tokens::Tokens, users::Wanted};
+    use crate::{
+        config::{Config, file::ManagerFile},
+        tokens::Tokens,
+        users::Wanted,
+    };
 
     fn check(folder: &Path, users: &Arc<Users>, is_accepted: bool) -> AccountCheck {
         let (platform, secret) = ("far".to_owned(), folder.join(SECRET_FILE));
         AccountCheck { users: users.clone(), platform, secret, is_accepted }
     }
 
-    #[test]
-    fn a_host_where_the_managers_secret_is_read_is_refused_as_soon_as_there_are_other_users() {
+    fn add_ann(users: &Users) {
+        let wanted = Wanted { user: "ann".into(), is_operator: false, by: "olga".into(), expires_at: None };
+        let token = users.draw(wanted).unwrap().token;
+        users.note(&Record::TokenMade { token, at: Time(1) });
+    }
+
+    /// Long enough for whoever does not wait for its turn.
+    const MOMENT: std::time::Duration = std::time::Duration::from_millis(200);
+
+    #[tokio::test]
+    async fn a_host_is_judged_when_no_user_is_being_added() {
+        let folder = tempfile::tempdir().unwrap();
+        let tokens = Tokens::open(folder.path()).unwrap();
+        let users = tokens.users();
+        let secret = std::fs::read(folder.path().join(SECRET_FILE)).unwrap();
+        let found = Digest::of(digest::digest(&digest::SHA256, &secret).as_ref()).unwrap().to_string();
+        let turn = users.accounts().turn().await;
+        let check = check(folder.path(), users, false);
+        let mut judged = Box::pin(check.judge(&found));
+        assert!(tokio::time::timeout(MOMENT, &mut judged).await.is_err(), "it waits");
+        add_ann(users);
+        drop(turn);
+        assert!(judged.await.unwrap_err().contains("(ann)"));
+    }
+
+    #[tokio::test]
+    async fn a_platform_is_attached_when_no_user_is_being_added() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = Config::new(folder.path().join("m"), "olga".into());
+        let mut manager = crate::start(config.clone()).await.unwrap();
+        let mut with_local = config;
+        with_local.platforms = vec![(local(), Site::default())];
+        let users = manager.users().clone();
+        let turn = users.accounts().turn().await;
+        let mut attached = Box::pin(manager.attach_new(&with_local));
+        assert!(tokio::time::timeout(MOMENT, &mut attached).await.is_err(), "it waits");
+        add_ann(&users);
+        drop(turn);
+        let refused = attached.await.unwrap_err();
+        assert!(refused.contains("others than operators have access (ann)"), "{refused}");
+        manager.close().await;
+    }
+
+    fn local() -> PlatformSpec {
+        let text = "platforms: [{name: here, adapter: local, cores: 1}]";
+        let file = ManagerFile::parse(text, Path::new("manager.yaml")).unwrap();
+        let mut config = Config::new("/nowhere".into(), "olga".into());
+        config.apply(&file, &scheduler::resources::Resources::cores(1)).unwrap();
+        config.platforms.remove(0).0
+    }
+
+    #[tokio::test]
+    async fn a_host_where_the_managers_secret_is_read_is_refused_as_soon_as_there_are_other_users() {
         let folder = tempfile::tempdir().unwrap();
         let tokens = Tokens::open(folder.path()).unwrap();
         let users = tokens.users();
         let secret = std::fs::read(folder.path().join(SECRET_FILE)).unwrap();
         let found = Digest::of(digest::digest(&digest::SHA256, &secret).as_ref()).unwrap();
         let found = format!("{found}  -\n");
-        check(folder.path(), users, false).judge(&found).unwrap();
+        check(folder.path(), users, false).judge(&found).await.unwrap();
         assert!(users.accounts().all()["far"].is_refused, "so nobody may be added");
-        let wanted = Wanted { user: "ann".into(), is_operator: false, by: "olga".into(), expires_at: None };
-        let token = users.draw(wanted).unwrap().token;
-        users.note(&Record::TokenMade { token, at: Time(1) });
-        let refused = check(folder.path(), users, false).judge(&found).unwrap_err();
+        add_ann(users);
+        let refused = check(folder.path(), users, false).judge(&found).await.unwrap_err();
         assert!(refused.contains("(ann)") && refused.contains("run_as"), "{refused}");
-        check(folder.path(), users, true).judge(&found).unwrap();
+        check(folder.path(), users, true).judge(&found).await.unwrap();
         assert!(!users.accounts().all()["far"].is_refused);
         for other in ["", "sha256sum: no such file", &"0".repeat(64)] {
-            check(folder.path(), users, false).judge(other).unwrap();
+            check(folder.path(), users, false).judge(other).await.unwrap();
             assert!(users.accounts().all().is_empty());
         }
     }

@@ -3,8 +3,9 @@
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, sync::Arc};
 
 use adapters::{Surroundings, transport::Asker};
-use profiles::site::Site;
+use profiles::site::{Reach, Site};
 use protocol::{
+    address::is_host,
     api::{AccessFile, Reloaded},
     pilot::JoinDocument,
 };
@@ -19,7 +20,7 @@ use crate::{
     accounts::{self, AccountCheck},
     agent_file::AgentFile,
     clock::Clock,
-    config::{Config, TlsMode},
+    config::{Config, TlsMode, is_loopback, wants_tls},
     handle::{Ended, Handle},
     place::{Ground, Place, Plan},
     platforms::{MakeJoin, Order, Worker},
@@ -48,6 +49,8 @@ pub(crate) struct Attacher {
     users: Arc<Users>,
     address: SocketAddr,
     speaks_tls: bool,
+    /// Somebody has said that it is not to.
+    is_plain_meant: bool,
     asker: Arc<dyn Asker>,
     /// As they were when they were attached.
     attached: Vec<(PlatformSpec, Site)>,
@@ -75,6 +78,7 @@ impl Attacher {
             users,
             address,
             speaks_tls: config.speaks_tls(),
+            is_plain_meant: config.tls == TlsMode::Off,
             asker: config.asker.clone(),
             attached: Vec::new(),
         }
@@ -82,6 +86,17 @@ impl Attacher {
 
     /// Attaches a platform, which has no worker, or one that has nothing to do any more.
     pub(crate) async fn attach(&mut self, spec: &PlatformSpec, site: &Site) -> Result<(), StartError> {
+        let users = self.users.clone();
+        let _turn = users.accounts().turn().await;
+        self.attach_in_turn(spec, site).await
+    }
+
+    /// The same for who has the turn to add users or platforms.
+    pub(crate) async fn attach_in_turn(
+        &mut self,
+        spec: &PlatformSpec,
+        site: &Site,
+    ) -> Result<(), StartError> {
         accounts::check(&self.users, spec, site).await.map_err(StartError::Account)?;
         let unknown = || StartError::Adapter { platform: spec.name.clone(), found: spec.adapter.clone() };
         let plan = Plan {
@@ -101,6 +116,7 @@ impl Attacher {
         if spec.adapter == adapters::openstack::NAME {
             self.agent_file.offer();
         }
+        self.check_url(spec, site)?;
         self.warn_of_loopback(spec, site);
         let place = Place::new(plan).ok_or_else(unknown)?;
         if let Some(cloud) = place.cloud() {
@@ -139,6 +155,39 @@ impl Attacher {
         let Answer::Allocations(all) = answer else { return Ok(Vec::new()) };
         let there = all.into_iter().filter(|held| held.platform == platform);
         Ok(there.filter_map(|held| Some((held.batch_id?, held.tag))).collect())
+    }
+
+    /// Whether pilots are told an address that is one. Whoever reads a join token on its way takes the pilot's place: pilots
+    /// come by plain HTTP from other hosts only where somebody has said so.
+    fn check_url(&self, spec: &PlatformSpec, site: &Site) -> Result<(), StartError> {
+        let is_here = spec.adapter == adapters::LOCAL_NAME;
+        let url = match &site.reach {
+            Some(Reach::At(url)) => url.clone(),
+            reach if site.ssh.is_some() && *reach != Some(Reach::Direct) => {
+                format!("{}://the relay of its host", scheme(self.speaks_tls))
+            }
+            _ if is_here => return Ok(()),
+            _ => self.url_elsewhere.clone(),
+        };
+        let host = url.split_once("://").map_or(url.as_str(), |(_, host)| host);
+        let name = match host.rsplit_once(':') {
+            Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+            _ => host,
+        };
+        if site.ssh.is_none() && !is_host(name) {
+            return Err(StartError::HostName { platform: spec.name.clone(), host: name.to_owned() });
+        }
+        let Some(host) = url.strip_prefix("http://").filter(|host| !is_loopback(host)) else { return Ok(()) };
+        let platform = &spec.name;
+        if !self.is_plain_meant {
+            return Err(StartError::Plain { platform: platform.clone(), host: host.to_owned() });
+        }
+        tracing::warn!(
+            platform,
+            "its pilots come by plain http to {host}, as `tls: off` says: their tokens and what tasks write can be read and \
+             changed on the way"
+        );
+        Ok(())
     }
 
     /// Pilots elsewhere that are told to come to this host by a loopback address come to themselves. Those of `local`
@@ -212,10 +261,10 @@ impl Attacher {
         Ok(reloaded)
     }
 
-    /// Pilots that come through a tunnel want TLS, which begins with the manager or never.
+    /// Pilots that come through a tunnel or by https want TLS, which begins with the manager or never.
     fn check_tls(&self, config: &Config) -> Result<(), String> {
         let is_new = |name: &str| self.attached.iter().all(|(held, _)| held.name != name);
-        let goes_out = |site: &Site| site.ssh.is_some() && config.tls == TlsMode::Auto;
+        let goes_out = |site: &Site| wants_tls(site) && config.tls == TlsMode::Auto;
         let found = config.platforms.iter().find(|(spec, site)| is_new(&spec.name) && goes_out(site));
         match found.filter(|_| !self.speaks_tls) {
             Some((spec, _)) => Err(format!(

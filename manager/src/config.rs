@@ -12,7 +12,7 @@ use std::{
 use adapters::transport::{Asker, Nobody};
 use profiles::{
     platform::{PlatformError, PlatformProfile},
-    site::Site,
+    site::{Reach, Site},
     store::StoreProfile,
 };
 use scheduler::{
@@ -109,10 +109,12 @@ impl Config {
         }
     }
 
-    /// Whether the API speaks TLS: `auto` also where pilots come from other hosts through a tunnel.
+    /// Whether the API speaks TLS: `auto` also where pilots come from other hosts by way of loopback, through a tunnel, a
+    /// proxy or a forwarded port.
     pub fn speaks_tls(&self) -> bool {
-        let goes_out = self.platforms.iter().any(|(_, site)| site.ssh.is_some());
-        self.tls.is_on_for(self.listen_host) || (self.tls == TlsMode::Auto && goes_out)
+        let goes_out = self.platforms.iter().any(|(_, site)| wants_tls(site));
+        let has_name = self.listen_name.as_deref().is_some_and(|name| !is_loopback(name));
+        self.tls.is_on_for(self.listen_host) || (self.tls == TlsMode::Auto && (goes_out || has_name))
     }
 
     /// Takes over what a file says; what it is silent on stays. `host`: what this host has, for
@@ -153,11 +155,58 @@ impl Config {
     }
 }
 
+/// Whether a platform's pilots come from other hosts by way of a loopback address, or speak TLS anyway.
+pub(crate) fn wants_tls(site: &Site) -> bool {
+    let is_https = matches!(&site.reach, Some(Reach::At(url)) if url.starts_with("https://"));
+    site.ssh.is_some() || is_https
+}
+
+/// Whether a host, as in a URL with or without its port, is this one only.
+pub(crate) fn is_loopback(host: &str) -> bool {
+    let bare = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or(""),
+        None if host.matches(':').count() == 1 => host.split(':').next().unwrap_or(""),
+        None => host,
+    };
+    bare.eq_ignore_ascii_case("localhost")
+        || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::IpAddr;
 
-    use super::TlsMode;
+    use profiles::site::{Reach, Site};
+
+    use super::{Config, TlsMode, is_loopback};
+
+    #[test]
+    fn host_is_loopback_by_its_address_and_not_by_how_it_begins() {
+        for host in ["localhost", "LocalHost:80", "127.0.0.1", "127.9.9.9:1", "::1", "[::1]:80"] {
+            assert!(is_loopback(host), "{host}");
+        }
+        for host in ["127.evil.org", "localhost.evil.org:80", "10.0.0.1:80", "[fe80::1]:80", "0.0.0.0", ""] {
+            assert!(!is_loopback(host), "{host}");
+        }
+    }
+
+    #[test]
+    fn tls_is_on_where_pilots_of_other_hosts_come_by_loopback() {
+        let speaks = |name: Option<&str>, reach: Option<&str>| {
+            let mut config = Config::new("/nowhere".into(), "olga".into());
+            config.listen_name = name.map(str::to_owned);
+            let site = Site { reach: reach.map(|url| Reach::At(url.to_owned())), ..Site::default() };
+            let file = super::file::ManagerFile::parse(
+                "platforms: [{name: here, adapter: local, cores: 1}]",
+                std::path::Path::new("manager.yaml"),
+            );
+            config.apply(&file.unwrap(), &scheduler::resources::Resources::cores(1)).unwrap();
+            config.platforms[0].1 = site;
+            config.speaks_tls()
+        };
+        assert!(!speaks(None, None) && !speaks(Some("localhost"), Some("http://gate:80")));
+        assert!(speaks(Some("gate.centre.org"), None) && speaks(None, Some("https://gate.centre.org:8443")));
+    }
 
     #[test]
     fn tls_is_on_for_everything_but_loopback() {

@@ -10,6 +10,7 @@ use adapters::{
     transport::{Account, Asker, LocalPilots, LocalShell, Ssh, Transport, TransportError},
 };
 use profiles::site::{Reach, Site};
+use protocol::{address::is_host, ulimits::with_hint};
 use scheduler::{
     engine::{
         interface::{QueueLoad, SubmitOutcome},
@@ -295,7 +296,7 @@ impl Place {
         let Some(check) = &self.plan.account_check else { return Ok(()) };
         let found =
             self.shell("look at the account", READ, &[&check.secret()], Vec::new(), LOOK_LIMIT).await?;
-        check.judge(&found)
+        check.judge(&found).await
     }
 
     /// By which pilots elsewhere reach the manager.
@@ -312,7 +313,7 @@ impl Place {
             },
             (_, Some(adapter)) => match self.run(adapter.submit(request)).await {
                 Ok(output) => adapter.read_submit(&output),
-                Err(error) if error.is_nothing_done() => return SubmitOutcome::Refused(error.to_string()),
+                Err(error) if error.is_nothing_done() => return SubmitOutcome::Refused(with_hint(error)),
                 Err(error) => Err(AdapterError::NotUnderstood(error.to_string())),
             },
             (_, None) => Err(AdapterError::Refused("no adapter".to_owned())),
@@ -543,9 +544,14 @@ impl Place {
         let argv = agent.iter().cloned().chain(words).collect();
         let command = Command { argv, stdin: Vec::new(), time_limit: LOOK_LIMIT };
         let said = self.said("start the relay", command).await?;
-        match said.split_whitespace().collect::<Vec<_>>()[..] {
-            [host, port] => Ok(format!("{}://{host}:{port}", self.plan.scheme)),
-            _ => Err(failed(format!("the relay said {}", said.trim()))),
+        match said.trim().rsplit_once(' ') {
+            Some((host, port)) if is_host(host) => Ok(format!("{}://{host}:{port}", self.plan.scheme)),
+            Some((host, _)) => Err(failed(format!(
+                "the host there is called `{}`, which cannot be part of an address; say `reach: direct`, or the URL by which \
+                 its nodes reach the manager",
+                host.escape_debug()
+            ))),
+            None => Err(failed(format!("the relay said {}", said.trim()))),
         }
     }
 
@@ -572,7 +578,7 @@ impl Place {
         match self.run(command).await {
             Ok(output) if output.code == Some(0) => Ok(output.stdout),
             Ok(output) => Err(format!("failed to {what}: {}", output.words())),
-            Err(error) => Err(format!("failed to {what}: {error}")),
+            Err(error) => Err(with_hint(format!("failed to {what}: {error}"))),
         }
     }
 }

@@ -98,9 +98,38 @@ pub enum StartError {
     /// The account that a platform's tasks have.
     #[error("{0}")]
     Account(String),
+    /// Pilots would be told an address that is none.
+    #[error(
+        "platform {platform}: its pilots would be told to come to `{}`, which cannot be part of an address: say the name by \
+         which its nodes reach this host, `listen: {{name: …}}`",
+        host.escape_debug()
+    )]
+    HostName {
+        /// The platform.
+        platform: String,
+        /// What the host is called.
+        host: String,
+    },
+    /// Pilots of other hosts would come by plain HTTP, and nobody has said so.
+    #[error(
+        "platform {platform}: its pilots would come by plain http to {host}, and their tokens and what tasks write could be \
+         read and changed on the way: write an https:// URL as its `reach`, or, where you trust the network, `tls: off`"
+    )]
+    Plain {
+        /// The platform.
+        platform: String,
+        /// Where its pilots come to.
+        host: String,
+    },
     /// A store that jobs may name.
     #[error(transparent)]
     Stores(#[from] StoresError),
+    /// Few files may be open.
+    #[error(
+        "this process may have {0} files open (ulimit -n), and a manager needs at least {min}: raise that limit",
+        min = N_FILES_MIN
+    )]
+    Files(u64),
     /// A thread.
     #[error("failed to start a thread: {0}")]
     Thread(#[source] std::io::Error),
@@ -145,6 +174,11 @@ impl Manager {
     /// How to reach it.
     pub fn access(&self) -> &AccessFile {
         &self.access
+    }
+
+    #[cfg(test)]
+    pub(crate) fn users(&self) -> &Arc<Users> {
+        &self.users
     }
 
     /// Speaks to its engine.
@@ -218,12 +252,19 @@ const N_FILES_WANTED: u64 = 65_536;
 /// Files of our own: the store and its readers, platforms' commands, what libraries open.
 const N_FILES_OWN: u64 = 256;
 
+/// A manager with one pilot and a few visitors.
+const N_FILES_MIN: u64 = 64;
+
 /// Each pilot takes a connection or two, and the usual limit of files is far below what is allowed.
-fn raise_file_limit() {
+fn raise_file_limit(is_offline: bool) -> Result<(), StartError> {
     if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE)
         && let Err(error) = setrlimit(Resource::RLIMIT_NOFILE, most.min(N_FILES_WANTED), most)
     {
         tracing::debug!(%error, "the limit of open files stays as it is");
+    }
+    match getrlimit(Resource::RLIMIT_NOFILE) {
+        Ok((n_files, _)) if n_files < N_FILES_MIN && !is_offline => Err(StartError::Files(n_files)),
+        Ok(_) | Err(_) => Ok(()),
     }
 }
 
@@ -311,7 +352,7 @@ fn grace(config: &Config) -> Span {
 
 /// Starts a manager in its folder. It answers when this returns.
 pub async fn start(config: Config) -> Result<Manager, StartError> {
-    raise_file_limit();
+    raise_file_limit(config.is_offline)?;
     let stores = Stores::open(&config.stores, &config.asker)?;
     // Who only reads shares no secret with pilots or users: one of this process will do.
     let (mut store, tokens) = match config.is_offline {
@@ -366,11 +407,11 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
         agent: agent_file.clone(),
         stores,
     };
+    // Nobody is added before the platforms are there.
+    let _turn = tokens.users().accounts().turn().await;
     let api = serve(&config, (listener, identity), state);
     if !config.is_offline {
-        let path = write_access(&config.folder, &access)?;
-        tokens.users().own().written(&path, &access);
-        tokio::spawn(users::keep_uses(handle.clone(), tokens.clone()));
+        let_in(&config, &access, &handle, &tokens)?;
     }
     let farewell = if config.is_offline { None } else { farewell(&config, settings) };
     let join = make_join(&config, &tokens, &access, address);
@@ -397,9 +438,17 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
         orders,
     };
     for (spec, site) in config.platforms.iter().filter(|_| !config.is_offline) {
-        manager.attacher.attach(spec, site).await?;
+        manager.attacher.attach_in_turn(spec, site).await?;
     }
     Ok(manager)
+}
+
+/// Writes the owner's access file, and keeps in mind from now on when tokens are used.
+fn let_in(config: &Config, access: &AccessFile, handle: &Handle, tokens: &Tokens) -> Result<(), StartError> {
+    let path = write_access(&config.folder, access)?;
+    tokens.users().own().written(&path, access);
+    tokio::spawn(users::keep_uses(handle.clone(), tokens.clone()));
+    Ok(())
 }
 
 /// Answers from now on, and clears up among the files that tasks need and leave, now and then.
@@ -495,6 +544,12 @@ fn listen(config: &Config) -> Result<Listening, StartError> {
     };
     let failed = |source| StartError::Listen { address: first_choice, source };
     let port = listener.local_addr().map_err(failed)?.port();
+    if !config.speaks_tls() && !host.is_loopback() && !config.is_offline {
+        tracing::warn!(
+            "tls is off and the manager listens on {host}: whoever reads the network can take tokens, and act as the users \
+             and pilots that have them"
+        );
+    }
     let identity = match config.speaks_tls() {
         true => Some(Identity::open(&config.folder, host)?),
         false => None,

@@ -8,6 +8,12 @@ const ENDS: [char; 6] = [' ', '\n', '\t', '"', '\'', '`'];
 const SECRET_NAMES: [&str; 9] =
     ["token", "sig", "secret", "pass", "pwd", "key", "credential", "auth", "session"];
 
+/// Whether a name can stand for a host in an address. The system lets a host be called anything, also `a/b`.
+pub fn is_host(name: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.:[]%".contains(c);
+    name.contains(|c: char| c.is_ascii_alphanumeric() || c == ':') && name.chars().all(is_plain)
+}
+
 /// A text with all addresses in it as people may see them: without user name and password, and without the values of
 /// secret parameters (`?token=…`).
 pub fn shown(text: &str) -> String {
@@ -140,6 +146,16 @@ pub fn redirection(scheme: &str, n_followed: usize) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::{has_user, mistake, shown, shown_alone};
+
+    #[test]
+    fn name_of_a_host_that_is_no_part_of_an_address_is_found_out() {
+        for name in ["login1.centre.org", "node-7", "10.0.0.1", "[::1]", "fe80::1%eth0", "a_b"] {
+            assert!(is_host(name), "{name}");
+        }
+        for name in ["a/b", "..", "", "a b", "a@b", "a?b", "a#b", "hôte", "a\nb"] {
+            assert!(!is_host(name), "{name}");
+        }
+    }
 
     #[test]
     fn address_has_a_host_and_a_port_that_is_a_number() {

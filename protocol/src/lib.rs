@@ -16,5 +16,6 @@ pub mod policies;
 pub mod private;
 pub mod sweep;
 pub mod template;
+pub mod ulimits;
 pub mod units;
 pub mod users;

@@ -2,10 +2,15 @@
 
 mod events;
 
-use std::{fs::File, time::Duration};
+use std::{
+    fs::File,
+    path::PathBuf,
+    sync::{Arc, PoisonError, RwLock},
+    time::Duration,
+};
 
 use agent::pin;
-use reqwest::{Method, RequestBuilder, Response, StatusCode, header};
+use reqwest::{Method, Request, RequestBuilder, Response, StatusCode, header};
 use serde::{Serialize, de::DeserializeOwned};
 
 use protocol::{
@@ -144,6 +149,33 @@ pub struct Client {
     http: reqwest::Client,
     access: AccessFile,
     last: LastJob,
+    token: Token,
+}
+
+/// The token with which one is let in, and where the next one is found: the owner's is replaced when it is revoked.
+#[derive(Clone, Debug)]
+struct Token {
+    text: Arc<RwLock<String>>,
+    file: Option<PathBuf>,
+}
+
+impl Token {
+    fn text(&self) -> String {
+        self.text.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Takes the token that is in the file now, if it is another one than that of a request, and of the same manager.
+    fn renew(&self, access: &AccessFile, request: &str) -> Option<String> {
+        let bytes = std::fs::read(self.file.as_ref()?).ok()?;
+        let found: AccessFile = serde_json::from_slice(&bytes).ok()?;
+        let is_same = found.url == access.url && found.certificate_sha256 == access.certificate_sha256;
+        let authorization = format!("Bearer {}", found.token);
+        if !is_same || authorization == request {
+            return None;
+        }
+        *self.text.write().unwrap_or_else(PoisonError::into_inner) = found.token;
+        Some(authorization)
+    }
 }
 
 impl Client {
@@ -166,7 +198,14 @@ impl Client {
             .redirect(reqwest::redirect::Policy::none())
             .build()
             .map_err(|error| unusable(error_chain(&error)))?;
-        Ok(Client { http, access, last: LastJob::default() })
+        let token = Token { text: Arc::new(RwLock::new(access.token.clone())), file: None };
+        Ok(Client { http, access, last: LastJob::default(), token })
+    }
+
+    /// The same client, which looks into its access file again when its token is void.
+    #[must_use]
+    pub fn with_file(self, file: PathBuf) -> Client {
+        Client { token: Token { file: Some(file), ..self.token }, ..self }
     }
 
     /// The same client, with the job that `last` means.
@@ -469,9 +508,7 @@ impl Client {
     }
 
     fn request(&self, method: Method, path: &str) -> RequestBuilder {
-        self.http
-            .request(method, format!("{}{PREFIX}{path}", self.access.url))
-            .bearer_auth(&self.access.token)
+        self.http.request(method, format!("{}{PREFIX}{path}", self.access.url)).bearer_auth(self.token.text())
     }
 
     async fn send<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, ClientError> {
@@ -480,9 +517,25 @@ impl Client {
         serde_json::from_slice(&bytes).map_err(|error| self.not_understood(error.to_string()))
     }
 
-    /// The response, when the manager did not refuse.
+    /// The response, when the manager did not refuse. A token that is void meanwhile is replaced by that of the access file.
     async fn accepted(&self, request: RequestBuilder) -> Result<Response, ClientError> {
-        let response = request.send().await.map_err(|error| self.broken(&error))?;
+        // What is streamed cannot be sent again.
+        let again = request.try_clone();
+        let sent = request.build().map_err(|error| self.broken(&error))?;
+        let used = sent.headers().get(header::AUTHORIZATION).cloned();
+        let answer = self.answer(sent).await;
+        let is_void = matches!(&answer, Err(ClientError::Refused { status, .. }) if status.as_u16() == 401);
+        let Some(again) = again.filter(|_| is_void) else { return answer };
+        let used = used.as_ref().and_then(|used| used.to_str().ok()).unwrap_or_default();
+        let Some(authorization) = self.token.renew(&self.access, used) else { return answer };
+        let Ok(value) = header::HeaderValue::try_from(authorization) else { return answer };
+        let mut again = again.build().map_err(|error| self.broken(&error))?;
+        again.headers_mut().insert(header::AUTHORIZATION, value);
+        self.answer(again).await
+    }
+
+    async fn answer(&self, request: Request) -> Result<Response, ClientError> {
+        let response = self.http.execute(request).await.map_err(|error| self.broken(&error))?;
         let status = response.status();
         if status.is_success() {
             return Ok(response);

@@ -15,7 +15,7 @@ use manager::{
     config::{Config, Elsewhere, TlsMode, file::ManagerFile},
 };
 use profiles::site::Site;
-use protocol::api::Reloaded;
+use protocol::{address::is_host, api::Reloaded};
 use scheduler::{resources::Resources, time::Span};
 use tokio::sync::mpsc;
 
@@ -285,11 +285,12 @@ fn announce(manager: &Manager, args: &ServeArgs, listen_host: IpAddr) {
         && let Some((scheme, port)) = access.url.split_once("://").zip(access.url.rsplit_once(':'))
     {
         let (scheme, port) = (scheme.0, port.1);
+        // Whatever the system lets it be called.
+        let name = if is_host(&access.host) { access.host.as_str() } else { "NAME-OF-THIS-HOST" };
         let listens = SocketAddr::new(listen_host, port.parse().unwrap_or_default());
         show::say(&format!(
-            "it listens on all addresses ({listens}); agents and clients here use {}, those elsewhere need {scheme}://{}:{port} as `url` in a copy of {}",
+            "it listens on all addresses ({listens}); agents and clients here use {}, those elsewhere need {scheme}://{name}:{port} as `url` in a copy of {}",
             access.url,
-            access.host,
             access::ACCESS_FILE
         ));
     }

@@ -8,6 +8,7 @@ use protocol::{
     api::{ErrorAnswer, ErrorBody},
     codec::CodecError,
     job::Problem,
+    ulimits::with_hint,
 };
 use scheduler::{
     engine::interface::{Answer, Refusal},
@@ -204,6 +205,7 @@ impl ApiError {
     }
 
     fn internal(message: String) -> ApiError {
+        let message = with_hint(message);
         tracing::error!(message, "request failed");
         ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)
     }

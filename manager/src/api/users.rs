@@ -62,6 +62,8 @@ pub(super) async fn add(
     }
     let users = context.state.tokens.users();
     let is_owner = users.own().user().is_some_and(|owner| owner == name);
+    // Until the user is known, so that no platform is attached meanwhile that would be refused.
+    let _turn = users.accounts().turn().await;
     let warnings = if is_operator || is_owner { Vec::new() } else { shared_accounts(&context).await? };
     let expires_at = expires_in.map(|span| users.now() + span);
     let wanted = Wanted { user: name, is_operator, by: user.name.clone(), expires_at };

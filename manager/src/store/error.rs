@@ -5,6 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use protocol::ulimits::Limit;
 use rusqlite::{Error as SqliteError, ErrorCode};
 
 /// Why the store cannot be opened, read or written. Each names the file or folder it happened to.
@@ -103,6 +104,20 @@ pub enum StoreError {
         path: PathBuf,
         /// What was attempted.
         doing: &'static str,
+    },
+    /// The system lets this process write no larger files.
+    #[error(
+        "{doing} {}: a file of the store would become larger than this process may write, {bytes_max} bytes (ulimit -f); \
+         raise that limit and start again: what was acknowledged is there",
+        path.display()
+    )]
+    FileSize {
+        /// The store's file.
+        path: PathBuf,
+        /// What was attempted.
+        doing: &'static str,
+        /// How large a file may be.
+        bytes_max: u64,
     },
     /// It may not be written.
     #[error("{doing} {}: the file or its folder is read-only; make both writable", path.display())]
@@ -274,6 +289,18 @@ impl Fault {
     }
 }
 
+/// SQLite grows its files by so much at most between two looks.
+const GROWTH_BYTES: u64 = 128 << 10;
+
+/// Whether one of the store's files has grown to the limit of the size of files. SQLite does not say why a write fails.
+fn is_at_limit(path: &Path, bytes_max: u64) -> bool {
+    ["", "-wal", "-shm", "-journal"].iter().any(|end| {
+        let mut file = path.as_os_str().to_owned();
+        file.push(end);
+        std::fs::metadata(file).is_ok_and(|file| file.len().saturating_add(GROWTH_BYTES) >= bytes_max)
+    })
+}
+
 fn sqlite_error(path: PathBuf, doing: &'static str, source: SqliteError) -> StoreError {
     let Some(code) = source.sqlite_error_code() else {
         // Not SQLite but a value in it: another type or range than our tables have.
@@ -285,7 +312,12 @@ fn sqlite_error(path: PathBuf, doing: &'static str, source: SqliteError) -> Stor
         ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => StoreError::Busy { path, doing },
         ErrorCode::DatabaseCorrupt => StoreError::Damaged { path, doing, what: source.to_string() },
         ErrorCode::NotADatabase => StoreError::NotAStore { path, doing, why: "no SQLite file" },
-        ErrorCode::SystemIoFailure => StoreError::Io { path, doing, source },
+        ErrorCode::SystemIoFailure => match Limit::FileSize.soft() {
+            Some(bytes_max) if is_at_limit(&path, bytes_max) => {
+                StoreError::FileSize { path, doing, bytes_max }
+            }
+            _ => StoreError::Io { path, doing, source },
+        },
         _ => StoreError::Sqlite { path, doing, source },
     }
 }

@@ -413,6 +413,7 @@ fn cannot_write(error: &StoreError) -> bool {
         error,
         StoreError::ReadOnly { .. }
             | StoreError::DiskFull { .. }
+            | StoreError::FileSize { .. }
             | StoreError::Io { .. }
             | StoreError::Sqlite { .. }
     )

@@ -221,7 +221,7 @@ fn proxy_socket(hop: &Hop, command: &str) -> Result<OwnedFd, SshError> {
         .stdout(Stdio::from(OwnedFd::from(theirs_too)))
         .spawn()
         .map_err(failed)?;
-    std::thread::spawn(move || child.wait());
+    std::thread::Builder::new().spawn(move || child.wait()).map_err(failed)?;
     Ok(ours.into())
 }
 

@@ -12,6 +12,7 @@ use std::{
 use adapters::{
     command::{Command, Queue},
     openstack::{self, Offer, OpenStack},
+    transport::Account,
 };
 use clap::Args;
 use manager::{
@@ -294,6 +295,9 @@ async fn look(args: &AttachArgs) -> Result<Found, Failure> {
     let draft = Found { capacity: Resources::cores(1), ..Found::default() };
     let config = config_of(args, &draft, folder.path().join("manager"))?;
     let Some((spec, site)) = config.platforms.first().cloned() else { return Ok(draft) };
+    if let Some(name) = &site.run_as {
+        Account::of(name).map_err(|what| Failure::bad_input(format!("{}: run_as: {what}", args.name)))?;
+    }
     let place = check::place(&config, &spec, &site)
         .ok_or_else(|| Failure::bad_input(format!("there is no adapter `{}`", spec.adapter)))?;
     let failed = |what: String| Failure::infrastructure(format!("{}: {what}", args.name));

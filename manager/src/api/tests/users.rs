@@ -28,6 +28,26 @@ async fn a_billion_tasks_are_submitted_and_looked_at_like_three() {
 }
 
 #[tokio::test]
+async fn a_user_is_added_when_no_platform_is_being_attached() {
+    let mut scene = Scene::start().await;
+    let users = scene.tokens.users().clone();
+    // Somebody attaches a platform whose tasks have the manager's account …
+    let turn = users.accounts().turn().await;
+    let olga = scene.user("olga", true);
+    scene.pilot().await;
+    let mut added = Box::pin(scene.call("POST", "/api/v1/users", &olga, r#"{"user": "eve"}"#));
+    let moment = std::time::Duration::from_millis(200);
+    assert!(tokio::time::timeout(moment, &mut added).await.is_err(), "it waits");
+    // … and it is known a moment later.
+    let sharing = crate::accounts::Sharing { why: "they read it".to_owned(), is_refused: true };
+    users.accounts().note("cluster", Some(sharing));
+    drop(turn);
+    let reply = added.await;
+    assert_eq!(reply.refusal(), (409, "shared-account".to_owned()));
+    assert!(users.views().iter().all(|view| view.user != "eve"));
+}
+
+#[tokio::test]
 async fn a_submission_made_twice_is_one_job_of_that_user() {
     let scene = Scene::start().await;
     let body = json!({"spec": echo(3), "submission_key": "abc"});
