@@ -27,6 +27,7 @@ use serde::Deserialize;
 use file::{ConfigError, ManagerFile};
 
 pub use crate::home::Elsewhere;
+use crate::quotas::Quotas;
 
 /// How a manager is to be started.
 #[derive(Clone, Debug)]
@@ -51,6 +52,8 @@ pub struct Config {
     pub platforms: Vec<(PlatformSpec, Site)>,
     /// Stores that jobs may name.
     pub stores: Vec<StoreProfile>,
+    /// What one user may take.
+    pub quotas: Quotas,
     /// How the agent is run on this host.
     pub agent_command: Vec<String>,
     /// Who is asked for passphrases and second factors.
@@ -101,6 +104,7 @@ impl Config {
             settings: Settings::default(),
             platforms: Vec::new(),
             stores: Vec::new(),
+            quotas: Quotas::default(),
             agent_command: Vec::new(),
             asker: Arc::new(Nobody),
             pilots_die_with_us: false,
@@ -130,6 +134,7 @@ impl Config {
         self.settings.policies = file.policies.unwrap_or(self.settings.policies);
         file.limits.apply(&mut self.settings);
         self.stores.extend(file.stores.iter().cloned());
+        self.quotas = file.quotas.quotas();
         let margin = self.settings.walltime_margin;
         for platform in file.platforms.iter().flat_map(PlatformProfile::each) {
             let spec = platform.spec(host)?;

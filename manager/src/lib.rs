@@ -21,6 +21,7 @@ mod peers;
 mod perform;
 pub mod place;
 mod platforms;
+pub mod quotas;
 pub mod start;
 pub mod store;
 pub mod stores;

@@ -158,6 +158,7 @@ pub struct Manager {
     users: Arc<Users>,
     handle: Handle,
     attacher: Attacher,
+    quotas: CurrentQuotas,
     /// Until somebody takes them up.
     reloads: Option<mpsc::Receiver<Reload>>,
     ended: watch::Receiver<End>,
@@ -191,12 +192,13 @@ impl Manager {
         self.reloads.take()
     }
 
-    /// Attaches the platforms of this configuration that are not attached.
+    /// Attaches the platforms of this configuration that are not attached, and takes over its quotas of users.
     ///
     /// # Errors
     /// Why nothing was done, or not all of it.
     pub async fn attach_new(&mut self, config: &Config) -> Result<Reloaded, String> {
-        let reloaded = self.attacher.attach_new(config).await?;
+        let mut reloaded = self.attacher.attach_new(config).await?;
+        reloaded.quotas = self.quotas.set(&config.quotas);
         if self.farewell.is_none() {
             self.farewell = farewell(config, self.attacher.settings);
         }
@@ -392,6 +394,8 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
     let access = access_file(&config, own_token, url, fingerprint);
     let (stop_api, is_stopped) = watch::channel(false);
     let (reload, reloads) = mpsc::channel(1);
+    let quotas = CurrentQuotas::default();
+    quotas.set(&config.quotas);
     let agent_file = AgentFile::new(&config.agent_command);
     let state = ApiState {
         handle: handle.clone(),
@@ -406,6 +410,7 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
         reload,
         agent: agent_file.clone(),
         stores,
+        quotas: quotas.clone(),
     };
     // Nobody is added before the platforms are there.
     let _turn = tokens.users().accounts().turn().await;
@@ -428,6 +433,7 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
         users: tokens.users().clone(),
         handle,
         attacher,
+        quotas,
         reloads: Some(reloads),
         ended,
         stop_api,

@@ -591,6 +591,9 @@ pub struct Reloaded {
     pub fields: std::collections::BTreeMap<String, Vec<String>>,
     /// Those that were detached, whose entries have stood there all the time.
     pub detached: Vec<String>,
+    /// Whether it says other quotas of users than before: they hold from now on.
+    #[serde(default)]
+    pub quotas: bool,
     /// Those that it does not list: they go on until the next start.
     pub unlisted: Vec<String>,
     /// Whether settings of something else than platforms are others: they wait for the next start.

@@ -12,7 +12,10 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use manager::{
     Manager, Reload,
-    config::{Config, Elsewhere, TlsMode, file::ManagerFile},
+    config::{
+        Config, Elsewhere, TlsMode,
+        file::{ManagerFile, QuotasForm},
+    },
 };
 use profiles::site::Site;
 use protocol::{address::is_host, api::Reloaded};
@@ -195,8 +198,9 @@ fn read_again(args: &ServeArgs) -> Result<(Config, ManagerFile), String> {
     config(args, folder(args).map_err(failed)?).map_err(failed)
 }
 
+/// What of a file waits for the next start of the manager when it has changed.
 fn without_platforms(file: ManagerFile) -> ManagerFile {
-    ManagerFile { platforms: Vec::new(), ..file }
+    ManagerFile { platforms: Vec::new(), quotas: QuotasForm::default(), ..file }
 }
 
 /// What a signalled manager leaves, and how to end that too.

@@ -35,7 +35,8 @@ pub fn facts(job: &JobView) -> Facts {
     facts.add("application", job.application.clone());
     facts.add("user", job.user.clone());
     if job.priority != 0 {
-        facts.add("priority", job.priority.to_string());
+        let among = if job.priority_over_all { " among the jobs of all users" } else { "" };
+        facts.add("priority", format!("{}{among}", job.priority));
     }
     let since = |at| format!("{} ({} ago)", clock(at, job.now), age(job.now, at));
     facts.add("submitted", since(job.submitted_at));

@@ -42,7 +42,9 @@ pub(super) async fn submit(
     LargeBody(body): LargeBody,
 ) -> Result<Response, ApiError> {
     let files = (context.objects.clone(), context.state.stores.clone());
+    let quota = context.state.quotas.of(&user);
     let job = blocking(move || read_submission(&body.bytes, user, &files)).await?;
+    let job = JobRequest { priority_over_all: quota.is_priority_over_all, ..job };
     let n_tasks = job.n_tasks;
     let event = |request| Event::JobSubmitted { request, job: Box::new(job) };
     match context.state.handle.ask(event).await? {
@@ -144,8 +146,10 @@ pub(super) async fn profile(
         let message = format!("the tasks of job {id} take files of others, so they cannot run alone");
         return Err(ApiError::bad_request(message));
     }
+    let priority_over_all = context.state.quotas.of(&user).is_priority_over_all;
     let job = request_of(spec, user.name, text);
     let job = JobRequest {
+        priority_over_all,
         name: format!("profiling {} on {platform}", job.application),
         n_tasks: job.n_tasks.min(tasks),
         retries: 0,
@@ -248,6 +252,7 @@ pub(super) fn request_of(spec: JobSpec, user: String, text: Arc<str>) -> JobRequ
         name: spec.name,
         application: spec.application,
         priority: spec.priority,
+        priority_over_all: false,
         retries: spec.retries.count,
         retry_delay: Span::from_millis(spec.retries.delay_ms),
         crash_limit: spec.crash_limit,

@@ -53,7 +53,7 @@ use tokio::sync::{Semaphore, mpsc, watch};
 
 use crate::{
     agent_file::AgentFile, attach::Reload, budgets::budget_of, handle::Handle, objects::Objects,
-    peers::Peers, store::Reader, stores::Stores, tokens::Tokens,
+    peers::Peers, quotas::CurrentQuotas, store::Reader, stores::Stores, tokens::Tokens,
 };
 use cache::{JobCache, JobFacts};
 use error::ApiError;
@@ -91,6 +91,8 @@ pub struct ApiState {
     pub agent: AgentFile,
     /// Stores that jobs may name.
     pub stores: Stores,
+    /// What one user may take.
+    pub quotas: CurrentQuotas,
 }
 
 /// Bounds on what connections may do. `docs/limits.md` lists them for operators.

@@ -8,6 +8,7 @@ mod matrix;
 mod objects;
 mod pilots;
 mod policies;
+mod quotas;
 mod refusals;
 mod results;
 mod scene;

@@ -26,9 +26,11 @@ pub(super) async fn submit(
 ) -> Result<Response, ApiError> {
     let files = (context.objects.clone(), context.state.stores.clone());
     let name = user.name.clone();
-    let Submission { names, paths, stages } =
+    let Submission { names, paths, mut stages } =
         blocking(move || read_submission(&body.bytes, &name, &files)).await?;
     check_awaited(&context, &user, &paths, &stages).await?;
+    let priority_over_all = context.state.quotas.of(&user).is_priority_over_all;
+    stages.iter_mut().for_each(|stage| stage.job.priority_over_all = priority_over_all);
     let sizes: Vec<u64> = stages.iter().map(|stage| stage.job.n_tasks).collect();
     let event = |request| Event::WorkflowSubmitted { request, stages };
     match context.state.handle.ask(event).await? {

@@ -2,6 +2,7 @@
 //! right. `docs/manager.yaml` is an example of everything.
 
 mod mistakes;
+mod quotas;
 
 use std::{
     fs,
@@ -25,6 +26,7 @@ use serde::{
 use serde_yaml::Value;
 
 use super::TlsMode;
+pub use quotas::{QuotaForm, QuotasForm};
 
 /// No file is larger: hundreds of platforms fit.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -71,6 +73,8 @@ pub struct ManagerFile {
     pub policies: Option<Policies>,
     /// Limits and intervals of the engine.
     pub limits: Limits,
+    /// What one user may take.
+    pub quotas: QuotasForm,
 }
 
 /// Where the API listens.
@@ -290,6 +294,19 @@ mod tests {
         assert_eq!(differences(file, other), "listen.port policies.matching limits.node_retries tls");
     }
 
+    #[test]
+    fn quotas_of_users_build_on_the_default() {
+        let file =
+            parse("quotas: {default: {priority: all}, users: {ann: {priority: own}, bob: {}}}").unwrap();
+        let quotas = file.quotas.quotas();
+        let over_all = |name: &str, is_operator| quotas.of(name, is_operator).is_priority_over_all;
+        assert!(!over_all("ann", false) && over_all("bob", false) && over_all("cyd", false));
+        assert!(!over_all("bob", true), "an operator has what is said by name only");
+        let file = parse("quotas: {users: {olga: {priority: all}}}").unwrap();
+        assert!(file.quotas.quotas().of("olga", true).is_priority_over_all);
+        assert!(!file.quotas.quotas().of("ann", false).is_priority_over_all);
+    }
+
     fn host() -> Resources {
         Resources { memory_bytes: 4 << 30, ..Resources::cores(2) }
     }
@@ -362,6 +379,14 @@ mod tests {
             (
                 "listen:\n  host: 127.0.0.1\n  prot: 1",
                 "3: listen.prot: found an unknown field; did you mean `port`?",
+            ),
+            (
+                "quotas:\n  default: {priority: mine}",
+                "2: quotas.default.priority: found `mine`; write one of `own`, `all`",
+            ),
+            (
+                "quotas:\n  user:\n    ann: {}",
+                "2: quotas.user: found an unknown field; did you mean `users`?",
             ),
             ("listen:\n  port: 70000", "2: listen.port: found `70000`; write a whole number up to 65535"),
             (

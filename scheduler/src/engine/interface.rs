@@ -55,8 +55,11 @@ pub struct JobRequest {
     pub n_tasks: u64,
     /// What each task needs.
     pub needs: TaskNeeds,
-    /// Higher first.
+    /// Higher first, among the jobs of its user.
     pub priority: i32,
+    /// Whether its priority counts among the jobs of all users: an operator has allowed that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub priority_over_all: bool,
     /// How often a task is tried again after its program failed.
     pub retries: u32,
     /// The wait before the first retry; doubles with each.
@@ -81,6 +84,13 @@ pub struct JobRequest {
     pub workflow: Option<JobId>,
     /// The resolved job as JSON.
     pub spec: Arc<str>,
+}
+
+impl JobRequest {
+    /// Its priority among the jobs of all users: 0 unless an operator has allowed more.
+    pub fn rank(&self) -> i32 {
+        if self.priority_over_all { self.priority } else { 0 }
+    }
 }
 
 /// What a platform's operator allows beside [`PlatformSpec::n_pilots_max`]; `None`: no limit.

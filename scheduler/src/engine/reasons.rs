@@ -389,14 +389,21 @@ impl Reader<'_> {
     /// The job that the matching policy gives to a pilot before this one, if there is one.
     fn first_in_line(&self, id: JobId, pilot: PilotId, offer: &Offer<'_>) -> Option<Reason> {
         let choices = all_choices(self.settings, offer, (self.durable, self.volatile), pilot);
-        let first = offer.policies.matching.choose(choices.iter().map(|choice| &choice.candidate))?;
-        let (first, own) = (&choices[first].candidate, choices.iter().find(|own| own.candidate.job == id)?);
+        let (matching, candidates) =
+            (offer.policies.matching, || choices.iter().map(|choice| &choice.candidate));
+        let own = candidates().find(|own| own.job == id)?;
+        // Of a job that waits for one of the same user, that one is told: it is not compared with others' jobs.
+        let of_user = || candidates().filter(|one| one.user == own.user && one.outranks(own));
+        let first = match matching.choose(of_user()) {
+            Some(at) => of_user().nth(at)?,
+            None => candidates().nth(matching.choose(candidates())?)?,
+        };
         (first.job != id).then(|| Reason::BehindJob {
             job: first.job,
             user: first.user.to_owned(),
             pilot,
-            policy: offer.policies.matching.word().to_owned(),
-            because: offer.policies.matching.precedence(first, &own.candidate),
+            policy: matching.word().to_owned(),
+            because: matching.precedence(first, own),
         })
     }
 

@@ -7,6 +7,7 @@ use super::{
     durable::{Durable, Job},
     elsewhere::Elsewhere,
     here::Here,
+    interface::JobRequest,
     limits,
     lineup::first_in_line,
     offer::{Offer, Wait},
@@ -151,10 +152,14 @@ impl Turn<'_> {
 
     /// Whether the pilot keeps what it has free for another job that does not go after this one.
     fn keeps_for_no_less(&self, pilot: PilotId, id: JobId) -> bool {
-        let priority = |id: &JobId| self.durable.jobs().get(id).map_or(0, |job| job.request.priority);
+        let jobs = self.durable.jobs();
         let kept = self.volatile.pilots.get(&pilot).and_then(|state| state.keeps_for);
         kept.is_some_and(|kept| {
-            kept.job != id && priority(&kept.job) >= priority(&id) && !self.is_closed(pilot, kept.job)
+            let is_less = match (jobs.get(&kept.job), jobs.get(&id)) {
+                (Some(kept), Some(new)) => outranks(&new.request, &kept.request),
+                _ => false,
+            };
+            kept.job != id && !is_less && !self.is_closed(pilot, kept.job)
         })
     }
 
@@ -238,7 +243,7 @@ fn next<'a>(
     });
     let keeps = |choice: &Choice<'_>| kept.is_some_and(|kept| kept.job == choice.candidate.job);
     let of_most =
-        |choice: &Choice<'_>| choices.iter().all(|o| o.candidate.priority <= choice.candidate.priority);
+        |choice: &Choice<'_>| !choices.iter().any(|other| other.candidate.outranks(&choice.candidate));
     let candidates = choices.iter().map(|choice| &choice.candidate);
     let at = match choices.iter().position(|choice| keeps(choice) && of_most(choice)) {
         Some(at) => at,
@@ -379,6 +384,7 @@ pub(super) fn choices<'a>(
             job: job_id,
             user,
             priority: request.priority,
+            rank: request.rank(),
             submitted_at: job.submitted_at,
             held_cores: leases.held_cores,
             user_held_cores: volatile.cores_of(user).saturating_add(kept_for_others),
@@ -407,6 +413,11 @@ pub(super) fn choices<'a>(
         })
     };
     jobs.filter_map(choice).collect()
+}
+
+/// Whether the priority of one job puts it before another.
+fn outranks(one: &JobRequest, other: &JobRequest) -> bool {
+    one.rank() > other.rank() || (one.priority > other.priority && one.user == other.user)
 }
 
 fn is_served(bundles: &[Bundle], job: JobId) -> bool {

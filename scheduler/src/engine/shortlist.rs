@@ -33,6 +33,9 @@ pub(super) fn shortlist(offer: &Offer<'_>, here: &Here<'_>, volatile: &Volatile)
     let mut standings = vec![None; quotas.rows.len()];
     let mut best: Option<Rank> = None;
     let mut jobs = Vec::new();
+    // Priorities of users, who each have one: else what goes first of a user must be known, and whether it fits.
+    let mut of_users = vec![None; volatile.guide.users.len()];
+    let is_one = of_users.len() == 1;
     let may_be_had = |leases: &JobLeases| !leases.ready.is_empty() && leases.profiled_on.is_none();
     for (job, leases) in volatile.jobs.iter().filter(|(_, leases)| may_be_had(leases)) {
         let row = match leases.divided {
@@ -45,8 +48,12 @@ pub(super) fn shortlist(offer: &Offer<'_>, here: &Here<'_>, volatile: &Volatile)
             Meant::Anything => return None,
             Meant::Quota(quota) => quota,
         };
-        leases.user?;
-        let first = (Reverse(leases.priority), here.is_over(leases), quota.n_left == 0);
+        let of_user = of_users.get_mut(leases.user?)?;
+        if !is_one && *of_user.get_or_insert(leases.priority) != leases.priority {
+            return None;
+        }
+        let priority = if is_one { leases.priority } else { leases.rank };
+        let first = (Reverse(priority), here.is_over(leases), quota.n_left == 0);
         if best.as_ref().is_some_and(|(best, _)| first > *best) {
             continue;
         }

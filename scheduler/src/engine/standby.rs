@@ -183,9 +183,10 @@ impl Volatile {
         let needs = &job.request.needs.resources;
         let fitting = self.capacities.iter().filter(|((_, capacity), _)| needs.fits_in(capacity));
         let n_fitting = fitting.map(|(_, pilots)| pilots.len() as u64).sum();
-        let (priority, user) = (job.request.priority, self.guide.place_of(&job.request.user));
+        let (priority, rank) = (job.request.priority, job.request.rank());
+        let user = self.guide.place_of(&job.request.user);
         let newcomer = Newcomer::of(job);
-        let leases = JobLeases { n_fitting, priority, user, newcomer, ..JobLeases::default() };
+        let leases = JobLeases { n_fitting, priority, rank, user, newcomer, ..JobLeases::default() };
         self.jobs.entry(id).or_insert(leases);
     }
 

@@ -57,6 +57,9 @@ pub struct JobView {
     pub application: String,
     pub state: String,
     pub priority: i32,
+    /// Whether its priority counts among the jobs of all users.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub priority_over_all: bool,
     pub counts: Counts,
     pub submitted_at: Time,
     pub first_result_at: Option<Time>,
@@ -413,6 +416,7 @@ impl<'a> Reader<'a> {
             application: job.request.application.clone(),
             state: job.state().to_owned(),
             priority: job.request.priority,
+            priority_over_all: job.request.priority_over_all,
             counts: self.counts(id, job),
             submitted_at: job.submitted_at,
             first_result_at: job.first_result_at,

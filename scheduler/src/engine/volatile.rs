@@ -177,8 +177,10 @@ pub struct JobLeases {
     pub barred: Vec<PlatformId>,
     /// Its user's place in the guide.
     pub user: Option<usize>,
-    /// Its priority.
+    /// Its priority among the jobs of its user.
     pub priority: i32,
+    /// Its priority among the jobs of all users.
+    pub rank: i32,
     /// The serving counter when it was last given a bundle.
     pub last_served: u64,
     /// Its place among those of which nothing has been given out.

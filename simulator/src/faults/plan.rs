@@ -582,6 +582,7 @@ pub(super) fn job(n: usize, luck: &mut Luck) -> JobRequest {
             ..TaskNeeds::default()
         },
         priority: luck.below(3) as i32,
+        priority_over_all: false,
         retries: luck.below(4) as u32,
         retry_delay: Span(luck.below(3_000_000)),
         crash_limit: luck.between(1, 5) as u32,

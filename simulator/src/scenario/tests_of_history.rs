@@ -43,6 +43,7 @@ fn request(user: &str, n_tasks: u64) -> JobRequest {
             ..TaskNeeds::default()
         },
         priority: 2,
+        priority_over_all: false,
         retries: 5,
         retry_delay: Span::ZERO,
         crash_limit: 5,

@@ -44,6 +44,7 @@ pub fn job(n_tasks: u64) -> JobRequest {
             ..TaskNeeds::default()
         },
         priority: 0,
+        priority_over_all: false,
         retries: 1000,
         retry_delay: Span::ZERO,
         crash_limit: 2,

@@ -198,6 +198,7 @@ impl Scene {
             reload: mpsc::channel(1).0,
             agent: manager::agent_file::AgentFile::new(&[]),
             stores: manager::stores::Stores::default(),
+            quotas: manager::quotas::CurrentQuotas::default(),
         });
         let answering = async {
             let Ok(response): Result<Response<Body>, _> = router.call(request).await;

@@ -69,6 +69,7 @@ fn job() -> JobRequest {
             ..TaskNeeds::default()
         },
         priority: 0,
+        priority_over_all: false,
         retries: 1,
         retry_delay: Span::from_secs(5),
         crash_limit: 2,

@@ -145,6 +145,7 @@ fn job(n_tasks: u64) -> JobRequest {
             ..TaskNeeds::default()
         },
         priority: 0,
+        priority_over_all: false,
         retries: 0,
         retry_delay: Span::from_secs(5),
         crash_limit: 2,

@@ -71,7 +71,8 @@ const TAKEN_OVER: [&str; 11] = [
 
 /// What that changed, a line each.
 pub(crate) fn told(reloaded: &Reloaded) -> String {
-    let Reloaded { attached, changed, waiting, fields, detached, unlisted, others_wait, others } = reloaded;
+    let Reloaded { attached, changed, waiting, fields, detached, quotas, unlisted, others_wait, others } =
+        reloaded;
     let named = |name: &str, are_taken_over: bool| {
         let fields = fields.get(name).into_iter().flatten();
         let of_kind = fields.filter(|field| TAKEN_OVER.contains(&field.as_str()) == are_taken_over);
@@ -97,6 +98,9 @@ pub(crate) fn told(reloaded: &Reloaded) -> String {
     let mut told = String::new();
     for (names, what) in lines {
         names.iter().for_each(|name| told.push_str(&format!("platform {name} {}\n", what(name))));
+    }
+    if *quotas {
+        told.push_str("quotas of users have changed; they hold from now on\n");
     }
     if *others_wait {
         let named = if others.is_empty() { String::new() } else { format!(": {}", others.join(", ")) };

@@ -39,6 +39,7 @@ use super::super::{ApiState, ConnectionLimits, serve};
 use crate::{
     clock::Clock,
     handle::{Asked, Handle},
+    quotas::CurrentQuotas,
     store::Store,
     stores::Stores,
     tokens::Tokens,
@@ -53,6 +54,7 @@ pub(super) struct Scene {
     pub(super) address: SocketAddr,
     pub(super) tokens: Tokens,
     pub(super) handle: Handle,
+    pub(super) quotas: CurrentQuotas,
     pub(super) stop: watch::Sender<bool>,
     pub(super) served: JoinHandle<()>,
     /// Tags of allocations as they are asked for.
@@ -107,6 +109,7 @@ impl Scene {
         let (stop, stopped) = watch::channel(false);
         let (asked_for, tags) = mpsc::unbounded_channel();
         let tokens = Tokens::open(folder.path()).unwrap();
+        let quotas = CurrentQuotas::default();
         let state = ApiState {
             handle: handle.clone(),
             reader: store.reader(),
@@ -120,13 +123,14 @@ impl Scene {
             reload: mpsc::channel(1).0,
             agent: crate::agent_file::AgentFile::new(&[]),
             stores: stores(),
+            quotas: quotas.clone(),
         };
         let manager = Manager { engine, store, clock, notices: handle.notices().clone(), asked_for };
         tokio::spawn(manager.run(queue));
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         let served = tokio::spawn(serve(listener, tls, state));
-        Scene { address, tokens, handle, stop, served, tags, _folder: folder }
+        Scene { address, tokens, handle, quotas, stop, served, tags, _folder: folder }
     }
 
     /// A token of a user.

@@ -8,14 +8,19 @@ use profiles::{
     platform::PlatformProfile,
     store::{self, StoreProfile},
 };
-use protocol::job::{Problem, nearest};
+use protocol::{
+    job::{Problem, nearest},
+    users::check_name,
+};
 use scheduler::policy::Policies;
 use serde::de::DeserializeOwned;
 use serde_yaml::{Mapping, Value};
 
-use super::{Limits, Listen, TlsMode};
+use super::{Limits, Listen, QuotaForm, TlsMode};
 
-const FIELDS: [&str; 6] = ["listen", "tls", "platforms", "stores", "policies", "limits"];
+const FIELDS: [&str; 7] = ["listen", "tls", "platforms", "stores", "policies", "limits", "quotas"];
+const QUOTAS_FIELDS: [&str; 2] = ["default", "users"];
+const QUOTA_FIELDS: [&str; 1] = ["priority"];
 const LISTEN_FIELDS: [&str; 3] = ["host", "port", "name"];
 const POLICY_FIELDS: [&str; 9] = [
     "allocation",
@@ -100,6 +105,7 @@ pub(super) fn all(tree: &Value) -> Vec<Problem> {
             "policies" => policies(value, &mut problems),
             "platforms" => platforms(value, &mut problems),
             "stores" => stores(value, &mut problems),
+            "quotas" => quotas(value, &mut problems),
             _ => problems.extend(refusal::<TlsMode>(name, value.clone())),
         }
     }
@@ -164,6 +170,30 @@ fn platforms(value: &Value, problems: &mut Vec<Problem>) {
         if let Some(name) = text("name").filter(|name| !names.insert(*name)) {
             let found = format!("a second platform of the name `{name}`");
             problems.push(Problem::new(format!("{path}.name"), found, "name them differently"));
+        }
+    }
+}
+
+fn quotas(value: &Value, problems: &mut Vec<Problem>) {
+    for (name, value) in known_fields("quotas", value, &QUOTAS_FIELDS, problems).known {
+        let path = join("quotas", name);
+        let Value::Mapping(users) = value else {
+            problems.extend(refusal::<Mapping>(&path, value.clone()));
+            continue;
+        };
+        if name == "default" {
+            section::<QuotaForm>(&path, value, (&QUOTA_FIELDS, &[]), problems);
+            continue;
+        }
+        for (user, quota) in users {
+            let user = user.as_str().unwrap_or_default();
+            let path = join(&path, user);
+            if let Err(what) = check_name(user) {
+                let (found, expected) = what.split_once("; ").unwrap_or((&what, "correct it"));
+                let found = found.strip_prefix("found ").unwrap_or(found);
+                problems.push(Problem::new(path.as_str(), found, expected));
+            }
+            section::<QuotaForm>(&path, quota, (&QUOTA_FIELDS, &[]), problems);
         }
     }
 }

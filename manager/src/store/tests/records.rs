@@ -26,6 +26,7 @@ pub(super) fn job_accepted(job: u64, n_tasks: u64) -> Record {
         n_tasks,
         needs: TaskNeeds::default(),
         priority: -1,
+        priority_over_all: false,
         retries: 2,
         retry_delay: Span::from_secs(5),
         crash_limit: 5,

@@ -154,7 +154,9 @@ fn one_of_higher_priority_gets_what_is_kept() {
     let waiting = RequestId(scene.n_requests);
     scene.submit(JobRequest { priority: 0, ..job(1) });
     assert_eq!(scene.answer_to(waiting), None, "of the same priority");
-    let urgent = scene.submit(JobRequest { priority: 1, ..job(1) });
+    scene.submit(JobRequest { priority: 1_000_000, ..job(1) });
+    assert_eq!(scene.answer_to(waiting), None, "a priority among the jobs of another user");
+    let urgent = scene.submit(JobRequest { priority: 1, priority_over_all: true, ..job(1) });
     match scene.answer_to(waiting) {
         Some(Answer::Pull(answer)) => assert_eq!(bundles(&answer), [(urgent.0, "0".into())]),
         other => panic!("{other:?}"),

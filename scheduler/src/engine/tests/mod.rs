@@ -73,6 +73,7 @@ fn job(n_tasks: u64) -> JobRequest {
             ..TaskNeeds::default()
         },
         priority: 0,
+        priority_over_all: false,
         retries: 0,
         retry_delay: Span::ZERO,
         crash_limit: 2,

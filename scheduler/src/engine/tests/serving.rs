@@ -16,6 +16,17 @@ fn priority_goes_first_and_users_take_turns() {
 }
 
 #[test]
+fn a_priority_of_one_user_keeps_no_other_user_from_a_turn() {
+    let mut scene = Scene::new();
+    scene.submit(JobRequest { priority: 1_000_000, ..job(50) });
+    let own = scene.submit(job(50));
+    let bob = scene.submit(JobRequest { user: "bob".into(), ..job(50) });
+    let pilots: Vec<PilotId> = (0..4).map(|_| scene.pilot(1)).collect();
+    let jobs: Vec<u64> = pilots.iter().map(|pilot| scene.take(*pilot)[0].0).collect();
+    assert_eq!(jobs, [1, bob.0, 1, bob.0], "the job {own} of the same user waits");
+}
+
+#[test]
 fn tasks_go_only_where_they_fit() {
     let mut scene = Scene::new();
     let wide = Resources { gpus: 1, ..Resources::cores(2) };

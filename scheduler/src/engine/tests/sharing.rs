@@ -97,8 +97,22 @@ fn what_one_cannot_use_others_have() {
 fn priority_comes_before_shares() {
     let mut two = Two::new(policies(Some(Allocation::PaRr { unit_cores: 1 }), Matching::Turns));
     let ada = two.scene.submit(of_user("ada", "docking", 100));
-    let bob = two.scene.submit(JobRequest { priority: 1, ..of_user("bob", "search", 100) });
+    let urgent = || JobRequest { priority: 1, priority_over_all: true, ..of_user("bob", "search", 100) };
+    let bob = two.scene.submit(urgent());
     assert_eq!(two.dealt([ada, bob]), [[0, 4], [0, 4]]);
+}
+
+#[test]
+fn a_priority_among_own_jobs_changes_no_share() {
+    for matching in [Matching::Turns, Matching::Fifo, Matching::Alstb] {
+        let dealt = |priority| {
+            let mut two = Two::new(policies(Some(Allocation::PaRr { unit_cores: 1 }), matching));
+            let ada = two.scene.submit(of_user("ada", "docking", 100));
+            let bob = two.scene.submit(JobRequest { priority, ..of_user("bob", "search", 100) });
+            two.dealt([ada, bob])
+        };
+        assert_eq!(dealt(1_000_000), dealt(0), "{matching:?}");
+    }
 }
 
 #[test]

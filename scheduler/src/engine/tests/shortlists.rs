@@ -71,7 +71,8 @@ proptest! {
                 Act::Submit { user, application, n_tasks, priority } => {
                     let (user, application) = (["ada", "bob", "cyd"][usize::from(user)], application);
                     let application = ["docking", "search", "folding"][usize::from(application)];
-                    two.scene.submit(JobRequest { priority, ..of_user(user, application, n_tasks) });
+                    let request = JobRequest { priority, priority_over_all: user == "ada", ..of_user(user, application, n_tasks) };
+                    two.scene.submit(request);
                 }
                 Act::Take(place) => _ = two.scene.take(two.pilots[place]),
                 Act::Finish(place) => {

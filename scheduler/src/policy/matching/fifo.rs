@@ -1,10 +1,10 @@
-//! First in, first out, within a priority. Simple, and unfair: one long job holds up everybody.
+//! First in, first out. Simple, and unfair: one long job holds up everybody.
 
 use super::Candidate;
 
 /// Whether `a` is served before `b`.
 pub(super) fn is_before(a: &Candidate<'_>, b: &Candidate<'_>) -> bool {
-    let key = |c: &Candidate<'_>| (std::cmp::Reverse(c.priority), c.submitted_at, c.job);
+    let key = |c: &Candidate<'_>| (c.submitted_at, c.job);
     key(a) < key(b)
 }
 
@@ -19,6 +19,7 @@ mod tests {
             job: JobId(id),
             user: "ada",
             priority,
+            rank: 0,
             submitted_at: Time(id),
             held_cores: 100 * id,
             user_held_cores: 0,

@@ -8,7 +8,7 @@ mod fifo;
 pub mod static_map;
 mod turns;
 
-use std::cmp::Ordering;
+use std::{cmp::Ordering, collections::BTreeMap};
 
 use serde::{Deserialize, Serialize};
 
@@ -22,8 +22,10 @@ pub struct Candidate<'a> {
     pub job: JobId,
     /// Whose it is.
     pub user: &'a str,
-    /// Higher first.
+    /// Higher first, among the jobs of its user.
     pub priority: i32,
+    /// Higher first, among the jobs of all users.
+    pub rank: i32,
     /// When it was submitted.
     pub submitted_at: Time,
     /// Cores that its tasks hold.
@@ -88,7 +90,7 @@ pub enum Matching {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "by", rename_all = "kebab-case")]
 pub enum Precedence {
-    /// Its own.
+    /// Its own: of jobs of one user, or of all where an operator has allowed that.
     Priority {
         /// Of both.
         priorities: [i32; 2],
@@ -132,6 +134,11 @@ impl Candidate<'_> {
     fn is_over_share(&self) -> bool {
         self.user_share.is_some_and(|share| self.user_held_here >= share)
     }
+
+    /// Whether its priority puts it before the other one, whatever else is said of them.
+    pub fn outranks(&self, other: &Candidate<'_>) -> bool {
+        self.rank > other.rank || (self.priority > other.priority && self.user == other.user)
+    }
 }
 
 impl Matching {
@@ -171,15 +178,23 @@ impl Matching {
             Ordering::Equal => of_layer(a, b),
             order => order.is_lt(),
         };
-        let numbered = candidates.into_iter().enumerate();
+        let candidates: Vec<&Candidate<'_>> = candidates.into_iter().collect();
+        let highest = highest_of_users(&candidates);
+        let is_highest = |one: &Candidate<'_>| {
+            highest.as_ref().is_none_or(|highest| highest.get(one.user) == Some(&one.priority))
+        };
+        let numbered = candidates.iter().enumerate().filter(|(_, one)| is_highest(one));
         numbered.reduce(|best, other| if is_before(other.1, best.1) { other } else { best }).map(|(n, _)| n)
     }
 
     /// What decides between two jobs of which [`Matching::choose`] takes the first.
     pub fn precedence(self, first: &Candidate<'_>, other: &Candidate<'_>) -> Precedence {
         let both = [first, other];
-        if first.priority != other.priority {
+        if first.user == other.user && first.priority != other.priority {
             return Precedence::Priority { priorities: both.map(|one| one.priority) };
+        }
+        if first.rank != other.rank {
+            return Precedence::Priority { priorities: both.map(|one| one.rank) };
         }
         if first.is_over_share() != other.is_over_share() {
             return Precedence::Share {
@@ -212,9 +227,25 @@ impl Matching {
     }
 }
 
-/// Shares, quotas and nodes come before the order of any policy of this layer, and priorities before shares.
+/// Shares, quotas and nodes come before the order of any policy of this layer, and priorities among the jobs of all
+/// users before shares.
 fn before_layer(c: &Candidate<'_>) -> (std::cmp::Reverse<i32>, bool, bool, Standing) {
-    (std::cmp::Reverse(c.priority), c.is_over_share(), c.is_dry, c.standing)
+    (std::cmp::Reverse(c.rank), c.is_over_share(), c.is_dry, c.standing)
+}
+
+/// The highest priority of each user's candidates. Only those that have it are compared with others': a priority
+/// orders the jobs of its user, and does not put them before the jobs of others. `None`: all have the same.
+fn highest_of_users<'a>(candidates: &[&Candidate<'a>]) -> Option<BTreeMap<&'a str, i32>> {
+    let first = candidates.first()?.priority;
+    if candidates.iter().all(|one| one.priority == first) {
+        return None;
+    }
+    let mut highest = BTreeMap::new();
+    for one in candidates {
+        let of_user = highest.entry(one.user).or_insert(one.priority);
+        *of_user = one.priority.max(*of_user);
+    }
+    Some(highest)
 }
 
 /// Whether `a` is served before `b` by the scores of their applications: the best first, of jobs of equal ones that with
@@ -255,6 +286,7 @@ mod tests {
             job: JobId(job),
             user: "ada",
             priority: -(priority as i32),
+            rank: -(priority as i32),
             submitted_at: Time(submitted_at),
             held_cores,
             user_held_cores,

@@ -1,4 +1,4 @@
-//! Turn-taking: within a priority, the user who holds the fewest cores is served next, and of that
+//! Turn-taking: the user who holds the fewest cores is served next, and of that
 //! user's jobs the one that holds the fewest. Ties go to whoever would not hold more by it, so that cores do
 //! not go back and forth, then to whoever was served longest ago, so that users of single-core tasks
 //! alternate even while all hold the same.
@@ -8,15 +8,7 @@ use super::Candidate;
 /// Whether `a` is served before `b`.
 pub(super) fn is_before(a: &Candidate<'_>, b: &Candidate<'_>) -> bool {
     let key = |c: &Candidate<'_>| {
-        (
-            std::cmp::Reverse(c.priority),
-            c.user_held_cores,
-            c.held_cores,
-            !c.is_refill,
-            c.last_served,
-            c.submitted_at,
-            c.job,
-        )
+        (c.user_held_cores, c.held_cores, !c.is_refill, c.last_served, c.submitted_at, c.job)
     };
     key(a) < key(b)
 }
@@ -31,6 +23,7 @@ mod tests {
             job: JobId(id),
             user,
             priority: 0,
+            rank: 0,
             submitted_at: Time(id),
             held_cores,
             user_held_cores,
@@ -54,6 +47,34 @@ mod tests {
     #[test]
     fn jobs_of_one_user_take_turns() {
         assert_eq!(Matching::Turns.choose(&[job(1, "ada", 9, 5), job(2, "ada", 9, 4)]), Some(1));
+    }
+
+    #[test]
+    fn a_priority_orders_the_jobs_of_its_user_only() {
+        let with = |id, user, held, priority| Candidate { priority, ..job(id, user, held, held) };
+        let jobs = [with(1, "ada", 5, 1_000_000), with(2, "ada", 5, 0), with(3, "bob", 0, 0)];
+        for policy in [Matching::Turns, Matching::Alstb] {
+            let others = [Candidate { submitted_at: Time(0), ..jobs[2].clone() }, jobs[0].clone()];
+            assert_eq!(policy.choose(&others), Some(0), "{policy:?}");
+            assert_eq!(policy.choose(&jobs[..2]), Some(0), "{policy:?}");
+        }
+        assert_eq!(Matching::Turns.choose(&jobs), Some(2));
+        let behind = [with(1, "ada", 0, -5), with(2, "bob", 5, 0)];
+        assert_eq!(Matching::Turns.choose(&behind), Some(0), "below 0 is no place behind others");
+        // Of ada's only the first one is compared with bob's, though the second one alone would go before it.
+        let jobs = [with(1, "ada", 3, 2), with(2, "ada", 1, 1), with(3, "bob", 2, 0)];
+        assert_eq!(Matching::Turns.choose(&jobs), Some(2));
+        assert!(jobs[0].outranks(&jobs[1]) && !jobs[0].outranks(&jobs[2]) && !jobs[2].outranks(&jobs[1]));
+    }
+
+    #[test]
+    fn a_priority_that_an_operator_allows_goes_before_all() {
+        let mut jobs = [job(1, "ada", 9, 9), job(2, "bob", 0, 0)];
+        (jobs[0].priority, jobs[0].rank, jobs[1].priority) = (3, 3, 1_000_000);
+        assert_eq!(Matching::Turns.choose(&jobs), Some(0));
+        assert!(jobs[0].outranks(&jobs[1]) && !jobs[1].outranks(&jobs[0]));
+        let because = Matching::Turns.precedence(&jobs[0], &jobs[1]);
+        assert_eq!(because, super::super::Precedence::Priority { priorities: [3, 0] });
     }
 
     #[test]
