@@ -8,6 +8,8 @@ use std::ops::Range;
 
 use saphyr_parser::{Event, Parser, ScalarStyle, Span};
 
+use super::excess::excess;
+
 /// A position, counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mark {
@@ -54,6 +56,9 @@ impl Locator {
     /// Reads positions as far as the text can be parsed.
     pub fn read(text: &str) -> Locator {
         let mut locator = Locator::default();
+        if excess(text).is_some() {
+            return locator;
+        }
         let mut levels: Vec<Level> = Vec::new();
         for parsed in Parser::new_from_str(text) {
             let Ok((event, span)) = parsed else { break };

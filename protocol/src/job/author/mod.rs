@@ -6,6 +6,7 @@
 
 mod by_name;
 mod environment;
+mod excess;
 mod files;
 mod form;
 mod locate;

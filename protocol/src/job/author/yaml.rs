@@ -3,6 +3,7 @@
 use serde_yaml::{Mapping, Value};
 
 use crate::job::Problem;
+use crate::job::author::excess::excess;
 use crate::job::author::locate::{Locator, MERGE, join, second_document};
 
 /// Parses the text of a YAML file, of which every field stands once. What `<<` names is merged.
@@ -10,6 +11,9 @@ use crate::job::author::locate::{Locator, MERGE, join, second_document};
 /// # Errors
 /// What keeps it from being YAML, with line and column.
 pub fn parse(text: &str) -> Result<Value, Vec<Problem>> {
+    if let Some(problem) = excess(text) {
+        return Err(vec![problem]);
+    }
     let value = serde_yaml::from_str(text).map_err(|error| {
         let repeated = repeated_keys(text);
         if repeated.is_empty() { vec![explain(text, &error)] } else { repeated }
