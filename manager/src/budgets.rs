@@ -1,14 +1,22 @@
-//! How much output of a job is kept: until its budget is used up, and nothing after that. Tasks never hear of it.
+//! How much output of a job is kept: until its budget is used up, or its user's quota, and nothing after that. Tasks never
+//! hear of it.
 //!
 //! Nothing is kept of this but the outputs themselves: a job's budget is used up when they take as much as that.
 
-use std::collections::HashMap;
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use protocol::job::limits::RESULT_BUDGET_BYTES_DEFAULT;
 use scheduler::{engine::record::Record, ids::JobId, results::TaskOutput, size::Size};
 use serde::Deserialize;
 
-use crate::store::{Store, StoreError, packed_len};
+use crate::{
+    quotas::CurrentQuotas,
+    store::{Store, StoreError, packed_len},
+    users::Users,
+};
 
 /// Stands in each spec that says something else than the default.
 const FIELD: &str = "\"budget_bytes\"";
@@ -20,6 +28,57 @@ pub(crate) struct Budgets {
     said: HashMap<JobId, u64>,
     /// What is kept of jobs that have brought something since the start, in bytes.
     kept: HashMap<JobId, u64>,
+    /// Whose jobs are whose.
+    owners: HashMap<JobId, Arc<str>>,
+    names: HashMap<String, Arc<str>>,
+    quotas: Option<OutputQuotas>,
+}
+
+/// What is kept of users' output. Cheap to clone.
+#[derive(Clone)]
+pub struct OutputQuotas {
+    quotas: CurrentQuotas,
+    users: Arc<Users>,
+    /// In bytes; `None`: nobody has asked yet.
+    kept: Arc<Mutex<Option<HashMap<Arc<str>, u64>>>>,
+}
+
+impl OutputQuotas {
+    pub(crate) fn new(quotas: CurrentQuotas, users: Arc<Users>) -> OutputQuotas {
+        OutputQuotas { quotas, users, kept: Arc::default() }
+    }
+
+    /// How much output of a user is kept, in bytes, if that is as much as may be kept.
+    pub(crate) fn spent(&self, user: &str) -> Option<u64> {
+        let most = self.most(user)?;
+        (self.kept(user) >= most).then_some(most)
+    }
+
+    /// How much output of a user is kept, in bytes, as far as that was counted.
+    pub(crate) fn kept(&self, user: &str) -> u64 {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.as_ref().and_then(|kept| kept.get(user).copied()).unwrap_or(0)
+    }
+
+    fn is_counted(&self) -> bool {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    /// Looks up in the store how much is kept of all users.
+    fn count(&self, owners: &HashMap<JobId, Arc<str>>, store: &Store) -> Result<(), StoreError> {
+        let mut kept = HashMap::<Arc<str>, u64>::new();
+        for (job, n_bytes) in store.all_output_bytes()? {
+            if let Some(owner) = owners.get(&job) {
+                *kept.entry(owner.clone()).or_default() += n_bytes;
+            }
+        }
+        *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(kept);
+        Ok(())
+    }
+
+    fn most(&self, user: &str) -> Option<u64> {
+        self.quotas.of_name(user, self.users.is_operator(user)).output_bytes
+    }
 }
 
 /// What of a job's spec is looked at.
@@ -43,10 +102,39 @@ impl Budgets {
     /// Takes note of what jobs say.
     pub(crate) fn note(&mut self, record: &Record) {
         let Record::JobAccepted { job, request, .. } = record else { return };
+        let name = match self.names.get(&request.user) {
+            Some(name) => name.clone(),
+            None => self.names.entry(request.user.clone()).or_insert(request.user.as_str().into()).clone(),
+        };
+        self.owners.insert(*job, name);
         let n_bytes = budget_of(&request.spec);
         if n_bytes != RESULT_BUDGET_BYTES_DEFAULT {
             self.said.insert(*job, n_bytes);
         }
+    }
+
+    /// Holds output to users' quotas, too.
+    ///
+    /// Errors: those of the store, which is asked for what it has.
+    pub(crate) fn hold_to(&mut self, quotas: OutputQuotas, store: &Store) -> Result<(), StoreError> {
+        if !quotas.users.untrusted().is_empty() {
+            quotas.count(&self.owners, store)?;
+        }
+        self.quotas = Some(quotas);
+        Ok(())
+    }
+
+    /// How much output of a job's user is kept, and may be; `None`: where nobody has a quota, nobody counts.
+    fn of_user(&self, job: JobId, store: &Store) -> Result<Option<(Arc<str>, u64, u64)>, StoreError> {
+        let (Some(quotas), Some(owner)) = (&self.quotas, self.owners.get(&job)) else { return Ok(None) };
+        let most = quotas.most(owner);
+        if !quotas.is_counted() {
+            if most.is_none() {
+                return Ok(None);
+            }
+            quotas.count(&self.owners, store)?;
+        }
+        Ok(Some((owner.clone(), quotas.kept(owner), most.unwrap_or(u64::MAX))))
     }
 
     /// Takes output out of records for which there is no room in its job's budget any more.
@@ -62,15 +150,28 @@ impl Budgets {
                     Some(kept) => *kept,
                     None => store.output_bytes(result.job)?,
                 };
+                let of_user = self.of_user(result.job, store)?;
+                let (mut of_all, most) = match &of_user {
+                    Some((_, kept, most)) => (*kept, *most),
+                    None => (0, u64::MAX),
+                };
                 result.outputs.retain_mut(|output| {
-                    let has_room = kept < budget;
+                    let has_room = kept < budget && of_all < most;
                     if has_room {
-                        fit(output, budget, budget - kept);
-                        kept = kept.saturating_add(packed_len(output));
+                        match budget - kept <= most - of_all {
+                            true => fit(output, Bound::Job(budget), budget - kept),
+                            false => fit(output, Bound::User(most), most - of_all),
+                        }
+                        let n_bytes = packed_len(output);
+                        (kept, of_all) = (kept.saturating_add(n_bytes), of_all.saturating_add(n_bytes));
                     }
                     has_room
                 });
                 self.kept.insert(result.job, kept);
+                if let (Some((owner, ..)), Some(quotas)) = (of_user, &self.quotas) {
+                    let mut kept = quotas.kept.lock().unwrap_or_else(PoisonError::into_inner);
+                    kept.get_or_insert_default().insert(owner, of_all);
+                }
             }
         }
         Ok(())
@@ -84,18 +185,25 @@ pub(crate) fn budget_of(spec: &str) -> u64 {
     said.map_or(RESULT_BUDGET_BYTES_DEFAULT, |spec| spec.results.budget_bytes)
 }
 
+/// What is used up, in bytes.
+enum Bound {
+    Job(u64),
+    User(u64),
+}
+
 /// Cuts an output that is the last one for which there is room, and says so in it.
-fn fit(output: &mut TaskOutput, budget: u64, n_left: u64) {
+fn fit(output: &mut TaskOutput, bound: Bound, n_left: u64) {
     if packed_len(output) <= n_left {
         return;
     }
     let n_left = usize::try_from(n_left).unwrap_or(usize::MAX);
     output.stdout.truncate(n_left);
     output.stderr.truncate(n_left - output.stdout.len());
-    let line = format!(
-        "\n[pilotfish: the job's budget for output ({}, results.budget) is used up: nothing more is kept]\n",
-        Size(budget)
-    );
+    let what = match bound {
+        Bound::Job(most) => format!("the job's budget for output ({}, results.budget)", Size(most)),
+        Bound::User(most) => format!("the user's quota of output ({}, quotas.output)", Size(most)),
+    };
+    let line = format!("\n[pilotfish: {what} is used up: nothing more is kept]\n");
     let shortened = if output.stderr.is_empty() { &mut output.stdout } else { &mut output.stderr };
     shortened.extend_from_slice(line.as_bytes());
 }
@@ -111,11 +219,11 @@ mod tests {
     #[test]
     fn the_last_one_for_which_there_is_room_is_cut_and_says_so() {
         let mut whole = output(10, 10);
-        fit(&mut whole, 1000, 100);
+        fit(&mut whole, Bound::Job(1000), 100);
         assert_eq!(whole, output(10, 10));
         for (n_out, n_err, n_left) in [(200, 50, 100), (20, 500, 100), (0, 101, 100), (5, 5, 1)] {
             let mut cut = output(n_out, n_err);
-            fit(&mut cut, 2048, n_left);
+            fit(&mut cut, Bound::Job(2048), n_left);
             let text = String::from_utf8([cut.stdout.clone(), cut.stderr.clone()].concat()).unwrap();
             let line = "[pilotfish: the job's budget for output (2.0 KiB, results.budget) is used up";
             assert_eq!(text.matches(line).count(), 1, "{text}");

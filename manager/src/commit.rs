@@ -3,12 +3,16 @@
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use scheduler::engine::interface::{Answer, Effect, RequestId, Step};
+use scheduler::engine::{
+    interface::{Answer, Effect, RequestId, Step},
+    record::Record,
+};
 use tokio::sync::oneshot;
 
 use crate::{
     budgets::Budgets,
     numbers::Numbers,
+    reserve::Reserve,
     store::{Store, StoreError},
 };
 
@@ -39,7 +43,7 @@ pub(crate) fn channel() -> (SyncSender<Pending>, Receiver<Pending>) {
 /// Commits what has arrived, again and again, until the engine is gone or the store fails.
 pub(crate) fn run(
     mut store: Store,
-    (mut numbers, mut budgets): (Numbers, Budgets),
+    (mut numbers, mut budgets, reserve): (Numbers, Budgets, Reserve),
     pending: Receiver<Pending>,
     mut perform: impl FnMut(Committed, Vec<(RequestId, oneshot::Sender<Answer>)>),
 ) -> Result<(), StoreError> {
@@ -54,10 +58,21 @@ pub(crate) fn run(
         }
         if !records.is_empty() {
             budgets.cut(&mut records, &store)?;
+            reserve.look(2 * output_bytes(&records));
             store.commit(&records)?;
             numbers.note(&records);
         }
         perform(Committed(effects), replies);
     }
     Ok(())
+}
+
+/// Bytes of the output in records.
+fn output_bytes(records: &[Record]) -> u64 {
+    let reported = records.iter().filter_map(|record| match record {
+        Record::Reported { results, .. } => Some(results),
+        _ => None,
+    });
+    let outputs = reported.flatten().flat_map(|result| &result.outputs);
+    outputs.map(|output| (output.stdout.len() + output.stderr.len()) as u64).sum()
 }

@@ -22,6 +22,7 @@ mod perform;
 pub mod place;
 mod platforms;
 pub mod quotas;
+pub mod reserve;
 pub mod start;
 pub mod store;
 pub mod stores;
@@ -32,5 +33,6 @@ mod web_store;
 
 pub use accounts::AccountCheck;
 pub use attach::Reload;
+pub use budgets::OutputQuotas;
 pub use config::Config;
 pub use start::{Manager, ManagerError, StartError, start};

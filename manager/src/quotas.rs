@@ -8,15 +8,58 @@ use std::{
 use crate::users::Holder;
 
 /// What one user may take. `None`: as much as there is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Quota {
+    /// Jobs that have not ended.
+    pub n_jobs: Option<u64>,
+    /// Their tasks that have not ended.
+    pub n_tasks: Option<u64>,
+    /// Bytes of the descriptions of all jobs, which stay in memory when they have ended.
+    pub value_bytes: Option<u64>,
+    /// Bytes of output that are kept.
+    pub output_bytes: Option<u64>,
+    /// Event streams at a time.
+    pub n_streams: Option<u64>,
+    /// Requests without an answer at a time.
+    pub n_requests: Option<u64>,
+    /// Connections at a time.
+    pub n_connections: Option<u64>,
+    /// Files on their way at a time.
+    pub n_transfers: Option<u64>,
     /// Whether priorities of the user's jobs count among the jobs of all users, and not only among the user's own.
     pub is_priority_over_all: bool,
 }
 
 impl Quota {
     /// That of an operator: only priorities count among own jobs.
-    pub const UNLIMITED: Quota = Quota { is_priority_over_all: false };
+    pub const UNLIMITED: Quota = Quota {
+        n_jobs: None,
+        n_tasks: None,
+        value_bytes: None,
+        output_bytes: None,
+        n_streams: None,
+        n_requests: None,
+        n_connections: None,
+        n_transfers: None,
+        is_priority_over_all: false,
+    };
+}
+
+/// That of a user who is no operator, where nothing else is said: plenty for work, and a small part of what a manager has.
+impl Default for Quota {
+    fn default() -> Quota {
+        Quota {
+            n_jobs: Some(10_000),
+            n_tasks: None,
+            value_bytes: Some(1 << 30),
+            output_bytes: Some(100 << 30),
+            n_streams: Some(128),
+            n_requests: Some(64),
+            n_connections: Some(1024),
+            n_transfers: Some(16),
+            is_priority_over_all: false,
+        }
+    }
 }
 
 /// The quotas of all users.
@@ -54,6 +97,11 @@ impl CurrentQuotas {
 
     /// The quota of a user.
     pub fn of(&self, user: &Holder) -> Quota {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).of(&user.name, user.is_operator)
+        self.of_name(&user.name, user.is_operator)
+    }
+
+    /// The quota of the user of a name, or of the operator.
+    pub fn of_name(&self, name: &str, is_operator: bool) -> Quota {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).of(name, is_operator)
     }
 }

@@ -22,7 +22,7 @@ use crate::{
     agent_file::AgentFile,
     api::{self, ApiState, ConnectionLimits},
     attach::{Attacher, Reload, make_join, surroundings},
-    budgets::Budgets,
+    budgets::{Budgets, OutputQuotas},
     clock::Clock,
     collect,
     commit::{self, Pending},
@@ -35,6 +35,8 @@ use crate::{
     objects::Objects,
     perform::Performer,
     platforms::{self, Order},
+    quotas::CurrentQuotas,
+    reserve::Reserve,
     store::{Store, StoreError},
     stores::{Stores, StoresError},
     tls::{Identity, TlsError},
@@ -374,7 +376,7 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
     }
     let settings = numbers.told(Settings { store_id: store.id(), grace: grace(&config), ..config.settings });
     let reader = store.reader();
-    let (mut records, budgets) = past(&store)?;
+    let (mut records, mut budgets) = past(&store)?;
     let clock = Clock::start(records.iter().map(Record::at).max().unwrap_or_default());
     let own_token = prepare_users(&config, &tokens, &mut store, &mut records, clock).await?;
     let engine = Engine::restore(settings, store.epoch(), clock.now(), records);
@@ -386,7 +388,17 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
     let (performer, policies) = performer(&orders, &handle, &end)?;
     let (stop_engine, is_engine_stopped) = watch::channel(false);
     let drive = move |pending| driver::run(engine, queue, pending, clock, is_engine_stopped);
-    let mut threads = start_threads(drive, (store, (numbers, budgets)), performer, end)?;
+    let quotas = CurrentQuotas::default();
+    quotas.set(&config.quotas);
+    let outputs = OutputQuotas::new(quotas.clone(), tokens.users().clone());
+    if !config.is_offline {
+        budgets.hold_to(outputs.clone(), &store)?;
+    }
+    // A manager for one command ends with a message when its disk is full.
+    let has_reserve = !config.is_offline && !config.pilots_die_with_us;
+    let reserve = if has_reserve { Reserve::in_folder(&config.folder) } else { Reserve::default() };
+    tokio::spawn(reserve.clone().watch());
+    let mut threads = start_threads(drive, (store, (numbers, budgets, reserve.clone())), performer, end)?;
     threads.push(policies);
     tokio::spawn(platforms::dispatch(for_platforms));
 
@@ -394,8 +406,6 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
     let access = access_file(&config, own_token, url, fingerprint);
     let (stop_api, is_stopped) = watch::channel(false);
     let (reload, reloads) = mpsc::channel(1);
-    let quotas = CurrentQuotas::default();
-    quotas.set(&config.quotas);
     let agent_file = AgentFile::new(&config.agent_command);
     let state = ApiState {
         handle: handle.clone(),
@@ -411,6 +421,8 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
         agent: agent_file.clone(),
         stores,
         quotas: quotas.clone(),
+        outputs: Some(outputs),
+        reserve,
     };
     // Nobody is added before the platforms are there.
     let _turn = tokens.users().accounts().turn().await;
@@ -473,7 +485,7 @@ fn serve(
 
 fn start_threads<Driving: Future<Output = ()>>(
     drive: impl FnOnce(SyncSender<Pending>) -> Driving + Send + 'static,
-    (store, kept): (Store, (Numbers, Budgets)),
+    (store, kept): (Store, (Numbers, Budgets, Reserve)),
     mut performer: Performer,
     end: watch::Sender<End>,
 ) -> Result<Vec<std::thread::JoinHandle<()>>, StartError> {

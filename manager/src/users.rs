@@ -333,6 +333,15 @@ impl Users {
         names
     }
 
+    /// Whether a user may do everything: the manager's owner, or who has an operator's token.
+    pub(crate) fn is_operator(&self, name: &str) -> bool {
+        let now = self.now();
+        let is_one = |entry: &Entry| {
+            entry.token.is_operator && entry.token.user == name && entry.check(self.era, now).is_ok()
+        };
+        self.own.user().is_some_and(|owner| owner == name) || self.read().values().any(is_one)
+    }
+
     /// Platforms whose tasks have the manager's account.
     pub(crate) fn accounts(&self) -> &Accounts {
         &self.accounts

@@ -66,6 +66,8 @@ pub struct UserAdded {
 pub struct UsersQuery {
     /// Those that are void, too.
     pub all: bool,
+    /// With what these users may take, and what of it they have.
+    pub quotas: bool,
 }
 
 /// Tokens, by user and oldest first.
@@ -74,6 +76,35 @@ pub struct UsersQuery {
 pub struct Users {
     /// The tokens.
     pub tokens: Vec<TokenView>,
+    /// What their users may take, where that was asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub quotas: Vec<QuotaView>,
+}
+
+/// What a user may take, and has.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct QuotaView {
+    /// The user's name.
+    pub user: String,
+    /// Whether the user is an operator.
+    pub is_operator: bool,
+    /// Whether priorities of the user's jobs count among the jobs of all users.
+    pub priority_over_all: bool,
+    /// Each quota.
+    pub quotas: Vec<QuotaUse>,
+}
+
+/// One quota of a user.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct QuotaUse {
+    /// Its word in `manager.yaml`.
+    pub quota: String,
+    /// What the user has of it; bytes of what has bytes.
+    pub used: u64,
+    /// How much it may be; absent: as much as there is.
+    pub most: Option<u64>,
 }
 
 /// Whether a token is taken.

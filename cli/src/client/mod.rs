@@ -24,7 +24,7 @@ use protocol::{
     follow::{FollowQuery, Followed},
     job::JobSpec,
     objects::{Files, Missing, MissingRequest, PackRequest, Stored, Stores, Unpacked},
-    users::{AddUserRequest, UserAdded, Users},
+    users::{AddUserRequest, UserAdded, Users, UsersQuery},
 };
 use scheduler::{
     digest::Digest,
@@ -86,7 +86,8 @@ impl ClientError {
     pub fn is_passing(&self) -> bool {
         match self {
             ClientError::Unreachable { .. } => true,
-            ClientError::Refused { status, .. } => status.as_u16() == 503,
+            // 429: the user has too much under way, which ends by itself.
+            ClientError::Refused { status, .. } => matches!(status.as_u16(), 429 | 503),
             ClientError::NotUnderstood { .. } => false,
         }
     }
@@ -337,8 +338,8 @@ impl Client {
     }
 
     /// Who has access; with those who had.
-    pub async fn users(&self, all: bool) -> Result<Users, ClientError> {
-        self.get(&format!("/users?all={all}")).await
+    pub async fn users(&self, query: &UsersQuery) -> Result<Users, ClientError> {
+        self.get(&format!("/users?all={}&quotas={}", query.all, query.quotas)).await
     }
 
     /// Has a token made for a user.

@@ -12,7 +12,7 @@ use clap::Args;
 
 use protocol::{api::OutputRow, follow::TaskRange};
 use scheduler::{
-    engine::interface::TaskFilter,
+    engine::{interface::TaskFilter, views::JobView},
     ids::{JobId, TaskId},
     ranges::TaskSet,
 };
@@ -146,7 +146,14 @@ async fn many(client: &Client, job: JobId, tasks: Option<&TaskSet>, args: &LogsA
 
 /// Says why output of some tasks may be missing.
 async fn tell_budget(client: &Client, job: JobId, args: &LogsArgs) -> Result<(), Failure> {
-    let spent = client.job(job).await?.output_budget_spent;
+    let JobView { user, output_budget_spent: spent, output_quota_spent: of_user, .. } =
+        client.job(job).await?;
+    if let Some(n_bytes) = of_user.filter(|_| !args.view.quiet) {
+        crate::show::say(&format!(
+            "the quota of output of {user} ({}, quotas.output) is used up; what tasks write since is not kept",
+            bytes(n_bytes)
+        ));
+    }
     if let Some(n_bytes) = spent.filter(|_| !args.view.quiet) {
         crate::show::say(&format!(
             "the output budget of job {job} ({}, results.budget) is used up; what its tasks wrote since is not kept",

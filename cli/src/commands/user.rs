@@ -12,10 +12,11 @@ use protocol::{
     api::AccessFile,
     private,
     units::parse_duration_ms,
-    users::{AddUserRequest, TokenState, TokenView, check_name},
+    users::{AddUserRequest, QuotaUse, QuotaView, TokenState, TokenView, Users, UsersQuery, check_name},
 };
 use scheduler::{
     engine::users::TokenId,
+    size::Size,
     time::{Span, Time},
 };
 use serde_json::json;
@@ -26,6 +27,9 @@ use crate::{
     show::{self, Screen, format, quote::quoted, table::Table, units::json_with_units},
     view::{Reader, ViewArgs},
 };
+
+/// Quotas in bytes.
+const IN_BYTES: [&str; 3] = ["values", "output", "files"];
 
 const ADD_EXAMPLES: &str = "\
 Examples:
@@ -47,6 +51,7 @@ const LIST_EXAMPLES: &str = "\
 Examples:
   pilotfish user list
   pilotfish user list --all  with tokens that are void, and why
+  pilotfish user list --quotas  what each user may take, and has
 
 Operators see all tokens, others their own. When a token was last used is told
 to the minute, and to the hour after the manager was started again.";
@@ -107,6 +112,9 @@ struct ListArgs {
     /// With tokens that are void
     #[arg(long)]
     all: bool,
+    /// What the users may take, and what of it they have
+    #[arg(long)]
+    quotas: bool,
     #[command(flatten)]
     view: ViewArgs,
 }
@@ -190,7 +198,11 @@ async fn add(args: AddArgs) -> Result<Outcome, Failure> {
 
 async fn list(args: &ListArgs) -> Result<Outcome, Failure> {
     let reader = Reader::open(&args.view.place).await?;
-    let tokens = reader.client.users(args.all).await?.tokens;
+    let query = UsersQuery { all: args.all, quotas: args.quotas };
+    let Users { tokens, quotas } = reader.client.users(&query).await?;
+    if args.quotas {
+        return show_quotas(&quotas, &args.view);
+    }
     show_tokens(&tokens, &args.view, args.all)
 }
 
@@ -209,6 +221,35 @@ async fn revoke(args: &RevokeArgs) -> Result<Outcome, Failure> {
     for TokenView { id, user, .. } in &tokens {
         show::print(&format!("token {id} of {user} is void\n"))?;
     }
+    Ok(Outcome::Fine)
+}
+
+fn show_quotas(views: &[QuotaView], view: &ViewArgs) -> Result<Outcome, Failure> {
+    if view.json {
+        show::print(&json_with_units(&views.to_vec())?)?;
+        return Ok(Outcome::Fine);
+    }
+    if view.quiet {
+        let names = views.iter().map(|view| format!("{}\n", view.user));
+        show::print(&names.collect::<String>())?;
+        return Ok(Outcome::Fine);
+    }
+    let mut table = Table::new(&["USER", "QUOTA"]);
+    table.column("USED", show::table::Side::Right);
+    table.column("MOST", show::table::Side::Right);
+    for QuotaView { user, is_operator, priority_over_all, quotas } in views {
+        let user = if *is_operator { format!("{user} (operator)") } else { user.clone() };
+        for QuotaUse { quota, used, most } in quotas {
+            let shown = |n: u64| {
+                if IN_BYTES.contains(&quota.as_str()) { Size(n).to_string() } else { format::count(n) }
+            };
+            let most = most.map_or_else(|| "none".to_owned(), shown);
+            table.row(vec![user.clone().into(), quota.clone().into(), shown(*used).into(), most.into()]);
+        }
+        let scope = if *priority_over_all { "all" } else { "own" };
+        table.row(vec![user.into(), "priority".into(), "-".into(), scope.into()]);
+    }
+    show::print(&table.render(&Screen::stdout()))?;
     Ok(Outcome::Fine)
 }
 

@@ -73,6 +73,14 @@ pub fn facts(job: &JobView) -> Facts {
     let spent =
         |n| format!("budget ({}, results.budget) used up: what tasks write is kept no more", bytes(n));
     facts.add_some("output", job.output_budget_spent.map(spent));
+    let spent = |n| {
+        format!(
+            "{}'s quota ({}, quotas.output) used up: what tasks write is kept no more",
+            job.user,
+            bytes(n)
+        )
+    };
+    facts.add_some("output", job.output_quota_spent.map(spent));
     facts
 }
 

@@ -14,12 +14,13 @@ const SPAN: &str = "_seconds";
 /// What is added to the name of a point in time, in seconds since 1970.
 const TIME: &str = "_unix_seconds";
 /// Sizes whose names do not say that they are bytes.
-const SIZES: [&str; 8] = [
+const SIZES: [&str; 9] = [
     "cached",
     "from_manager",
     "from_peers",
     "from_urls",
     "output_budget_spent",
+    "output_quota_spent",
     "to_manager",
     "to_shared",
     "to_stores",

@@ -5,12 +5,14 @@
 use std::{
     collections::VecDeque,
     sync::{
-        Arc, Weak,
+        Arc, OnceLock, Weak,
         atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
     },
 };
 
 use tokio::task::AbortHandle;
+
+use super::{counts::Share, error::ApiError};
 
 /// Newcomers that are being told that there is no place; more are not even told.
 const N_SURPLUS_MAX: usize = 256;
@@ -30,6 +32,8 @@ pub(super) struct Guest {
     is_known: AtomicBool,
     /// There was no place: every request is refused.
     pub(super) is_surplus: bool,
+    /// Counts it among the connections of its user.
+    share: OnceLock<Share>,
     /// Counts those who are here like this one.
     n_like_it: Arc<AtomicUsize>,
 }
@@ -38,6 +42,15 @@ impl Guest {
     /// A right token has come.
     pub(super) fn is_recognized(&self) {
         self.is_known.store(true, Relaxed);
+    }
+
+    /// A user's token has come: the first time it is counted among the user's connections. Errors: those of `count`.
+    pub(super) fn belongs_to(&self, count: impl FnOnce() -> Result<Share, ApiError>) -> Result<(), ApiError> {
+        if self.share.get().is_none() {
+            // Requests of one connection come one after the other.
+            let _ = self.share.set(count()?);
+        }
+        Ok(())
     }
 }
 
@@ -61,7 +74,8 @@ impl Crowd {
             return None;
         }
         n_like_it.fetch_add(1, Relaxed);
-        Some(Arc::new(Guest { is_known: AtomicBool::new(false), is_surplus, n_like_it: n_like_it.clone() }))
+        let (is_known, share) = (AtomicBool::new(false), OnceLock::new());
+        Some(Arc::new(Guest { is_known, is_surplus, share, n_like_it: n_like_it.clone() }))
     }
 
     /// The newcomer's connection has begun.

@@ -178,6 +178,52 @@ impl ApiError {
         ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "crowded", message)
     }
 
+    /// A user has as much under way as one may. It ends by itself, so the same may go well a moment later.
+    pub(super) fn too_many(user: &str, quota: &str, most: u64) -> ApiError {
+        let message = format!(
+            "{user} has {most} {quota} under way, as many as one user may (quotas.{quota} in manager.yaml); try again \
+             when some of them have ended"
+        );
+        ApiError::new(StatusCode::TOO_MANY_REQUESTS, "quota", message)
+    }
+
+    /// A user would have more than one may. `(used, more)`: what the user has, and what is asked for beside it.
+    pub(super) fn over_quota(user: &str, quota: &str, (used, more): (u64, u64), most: u64) -> ApiError {
+        let (what, remedy) = match quota {
+            "jobs" => ("jobs that have not ended", "wait until some have ended, or cancel some"),
+            "tasks" => ("tasks that have not ended", "wait until some have ended, or cancel some"),
+            "values" => (
+                "bytes of job descriptions, which stay in the manager's memory",
+                "describe values by ranges and products instead of lists",
+            ),
+            _ => (
+                "bytes of files at the manager",
+                "files that no job needs are removed a week after they were used last",
+            ),
+        };
+        let message = format!(
+            "{user} has {used} {what}; {more} more exceed the {most} that one user may have: {remedy}, or ask an \
+             operator for more (quotas.{quota} in manager.yaml)"
+        );
+        ApiError::new(StatusCode::FORBIDDEN, "quota", message)
+    }
+
+    /// Room is kept for records of what is there.
+    pub(super) fn disk_full() -> ApiError {
+        let message = "the manager's disk is nearly full: it takes no more jobs until there is room. What is there \
+                       can be cancelled; ask an operator to make room";
+        ApiError::new(StatusCode::INSUFFICIENT_STORAGE, "disk-full", message)
+    }
+
+    /// Values beside those of lists that may be long.
+    pub(super) fn too_many_values(most: u64) -> ApiError {
+        let message = format!(
+            "the body has more than {most} values beside listed values of parameters and edges; describe the job by \
+             ranges, products and stages"
+        );
+        ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", message)
+    }
+
     /// A kept job that cannot be read any more.
     pub(super) fn damaged(job: JobId, what: &str) -> ApiError {
         ApiError::internal(format!("failed to read the kept job {job}: {what}"))
@@ -281,7 +327,7 @@ impl IntoResponse for ApiError {
         if status == StatusCode::UNAUTHORIZED {
             response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
-        if status == StatusCode::SERVICE_UNAVAILABLE {
+        if matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS) {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
         response

@@ -35,6 +35,7 @@ use tokio::{
 
 use super::{
     Shared,
+    counts::Kind,
     error::ApiError,
     extract::{InQuery, User},
 };
@@ -56,8 +57,10 @@ pub(super) async fn watch(
     InQuery(query): InQuery<EventsQuery>,
 ) -> Result<Response, ApiError> {
     let jobs = query.job.as_deref().map(parse_jobs).transpose()?;
-    // Held as long as the stream is.
-    let place = context.streams.clone().try_acquire_owned().map_err(|_| ApiError::crowded())?;
+    // Both are held as long as the stream is.
+    let most = context.state.quotas.of(&user).n_streams;
+    let share = context.counts.take(&user.name, Kind::Streams, most)?;
+    let place = (share, context.streams.clone().try_acquire_owned().map_err(|_| ApiError::crowded())?);
     let watcher = Watcher::start(context, user, jobs).await?;
     let events = stream::unfold((watcher, place), |(mut watcher, place)| async {
         let event = watcher.next().await?;

@@ -15,6 +15,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{
     ConnectionLimits, Context, Shared,
+    counts::Kind,
     crowd::Guest,
     error::ApiError,
     room::{FREE_BYTES, Held, Room},
@@ -74,6 +75,11 @@ pub(super) fn bearer(
     }
     let bearer = context.state.tokens.verify(token.trim()).map_err(|why| ApiError::not_taken(&why))?;
     if let Some(guest) = extensions.get::<Arc<Guest>>() {
+        if let Bearer::User(user) = &bearer {
+            // Beyond, the connection stays that of a stranger, who gives way to newcomers.
+            let most = context.state.quotas.of(user).n_connections;
+            guest.belongs_to(|| context.counts.take(&user.name, Kind::Connections, most))?;
+        }
         guest.is_recognized();
     }
     Ok(bearer)
@@ -115,7 +121,8 @@ impl<T: DeserializeOwned> FromRequest<Shared> for InBody<T> {
 
     async fn from_request(request: Request, context: &Shared) -> Result<InBody<T>, ApiError> {
         let limits = &context.state.limits;
-        let read = read_body(request.into_body(), SMALL_BYTES_MAX, limits, &context.from_users).await?;
+        let room = context.from_users.of(request.extensions().get::<User>(), limits.room_bytes);
+        let read = read_body(request.into_body(), SMALL_BYTES_MAX, limits, &room).await?;
         let bytes = &read.bytes;
         let bytes: &[u8] = if bytes.is_empty() { b"{}" } else { bytes };
         // A list would be taken too, field by field: what is meant must be named.
@@ -135,7 +142,8 @@ impl FromRequest<Shared> for LargeBody {
     async fn from_request(request: Request, context: &Shared) -> Result<LargeBody, ApiError> {
         let bytes_max = protocol::codec::MESSAGE_BYTES_MAX;
         let limits = &context.state.limits;
-        Ok(LargeBody(read_body(request.into_body(), bytes_max, limits, &context.from_users).await?))
+        let room = context.from_users.of(request.extensions().get::<User>(), limits.room_bytes);
+        Ok(LargeBody(read_body(request.into_body(), bytes_max, limits, &room).await?))
     }
 }
 

@@ -23,7 +23,9 @@ use scheduler::{
 };
 
 use super::{
-    Context, Shared, blocking,
+    Context, Shared,
+    admission::Addition,
+    blocking, census,
     error::{ApiError, json},
     extract::{InBody, InPath, LargeBody, User},
     objects::check_objects,
@@ -42,8 +44,9 @@ pub(super) async fn submit(
     LargeBody(body): LargeBody,
 ) -> Result<Response, ApiError> {
     let files = (context.objects.clone(), context.state.stores.clone());
-    let quota = context.state.quotas.of(&user);
-    let job = blocking(move || read_submission(&body.bytes, user, &files)).await?;
+    let (quota, owner) = (context.state.quotas.of(&user), user.clone());
+    let job = blocking(move || read_submission(&body.bytes, owner, &files)).await?;
+    let _admitted = context.admit(&user, Addition::of([&job]), job.submission_key.as_deref()).await?;
     let job = JobRequest { priority_over_all: quota.is_priority_over_all, ..job };
     let n_tasks = job.n_tasks;
     let event = |request| Event::JobSubmitted { request, job: Box::new(job) };
@@ -75,6 +78,7 @@ pub(super) async fn show(
 ) -> Result<Response, ApiError> {
     let mut view = context.job(id).await?;
     view.output_budget_spent = context.output_budget_spent(id).await?;
+    view.output_quota_spent = context.output_quota_spent(&view.user);
     Ok(json(StatusCode::OK, &view))
 }
 
@@ -124,7 +128,13 @@ pub(super) async fn retry(
     InPath(id): InPath<JobId>,
     InBody(selection): InBody<TaskSelection>,
 ) -> Result<Response, ApiError> {
-    change(&context, user, id, JobChange::Retry(selected(&selection)?)).await
+    let tasks = selected(&selection)?;
+    let view = context.own_job(&user, id).await?;
+    let n_closed = view.counts.failed.saturating_add(view.counts.cancelled);
+    let n_tasks = tasks.as_ref().map_or(view.counts.failed, |tasks| tasks.len().min(n_closed));
+    let addition = Addition { n_jobs: u64::from(view.ended_at.is_some()), n_tasks, value_bytes: 0 };
+    let _admitted = context.admit(&user, addition, None).await?;
+    change(&context, user, id, JobChange::Retry(tasks)).await
 }
 
 /// Runs tasks of a job once more, for a profiling run. None is tried twice, and the first failure ends it.
@@ -147,7 +157,7 @@ pub(super) async fn profile(
         return Err(ApiError::bad_request(message));
     }
     let priority_over_all = context.state.quotas.of(&user).is_priority_over_all;
-    let job = request_of(spec, user.name, text);
+    let job = request_of(spec, user.name.clone(), text);
     let job = JobRequest {
         priority_over_all,
         name: format!("profiling {} on {platform}", job.application),
@@ -156,6 +166,7 @@ pub(super) async fn profile(
         max_failures: Some(0),
         ..job
     };
+    let _admitted = context.admit(&user, Addition::of([&job]), None).await?;
     let n_tasks = job.n_tasks;
     let event = |request| Event::ProfilingAsked { request, job: Box::new(job), platform, n_slots: slots };
     match context.state.handle.ask(event).await? {
@@ -178,6 +189,7 @@ async fn change(context: &Context, user: User, job: JobId, change: JobChange) ->
 
 /// The job as the engine takes it, after all checks: no client is trusted.
 fn read_submission(body: &Bytes, user: User, files: &(Objects, Stores)) -> Result<JobRequest, ApiError> {
+    census::check(body)?;
     let SubmitRequest { spec, submission_key } = Format::Json.decode(body)?;
     check_key(submission_key.as_deref())?;
     let problems = spec.validate();

@@ -4,7 +4,10 @@
 //! Reading order: [`serve`](self::serve()) (connections), `routes` (the table of the user API, from
 //! which router and OpenAPI document are made), then one file a group of routes.
 
+mod admission;
 mod cache;
+mod census;
+mod counts;
 mod crowd;
 mod declared;
 mod error;
@@ -23,6 +26,7 @@ mod parking;
 mod patience;
 mod peers;
 mod pilots;
+mod places;
 mod policies;
 mod room;
 mod routes;
@@ -52,14 +56,25 @@ use scheduler::{
 use tokio::sync::{Semaphore, mpsc, watch};
 
 use crate::{
-    agent_file::AgentFile, attach::Reload, budgets::budget_of, handle::Handle, objects::Objects,
-    peers::Peers, quotas::CurrentQuotas, store::Reader, stores::Stores, tokens::Tokens,
+    agent_file::AgentFile,
+    attach::Reload,
+    budgets::{OutputQuotas, budget_of},
+    handle::Handle,
+    objects::Objects,
+    peers::Peers,
+    quotas::CurrentQuotas,
+    reserve::Reserve,
+    store::Reader,
+    stores::Stores,
+    tokens::Tokens,
 };
 use cache::{JobCache, JobFacts};
+use counts::Counts;
 use error::ApiError;
 use extract::User;
 pub use listener::serve;
 use live::Live;
+use places::Places;
 use room::Room;
 pub(crate) use routes::AGENT_PATH;
 use sessions::{Granted, NamedObjects};
@@ -93,6 +108,10 @@ pub struct ApiState {
     pub stores: Stores,
     /// What one user may take.
     pub quotas: CurrentQuotas,
+    /// How much output of users is kept.
+    pub outputs: Option<OutputQuotas>,
+    /// Whether the disk is full.
+    pub reserve: Reserve,
 }
 
 /// Bounds on what connections may do. `docs/limits.md` lists them for operators.
@@ -163,8 +182,10 @@ struct Context {
     waits: Waits,
     /// Files by their contents.
     objects: Objects,
-    /// Files that may still be on their way at a time.
-    transfers: Arc<Semaphore>,
+    /// For files on their way.
+    transfers: Places,
+    /// What users have under way.
+    counts: Counts,
     /// Where pilots find each other.
     peers: Peers,
     /// What inputs of jobs hold, and
@@ -179,21 +200,24 @@ impl Context {
     fn new(state: ApiState) -> Context {
         let ConnectionLimits { room_bytes, patience, n_streams_max, .. } = state.limits;
         let room = || Room::new(room_bytes, patience);
+        // Of these one user has half at most.
+        let room_of_users = || Room::new(2 * room_bytes, patience);
         Context {
             freed: parking::Freed::default(),
             live: Live::default(),
             waits: Waits::default(),
             objects: Objects::in_folder(&state.folder),
-            transfers: Arc::new(Semaphore::new(objects::N_TRANSFERS_MAX)),
+            transfers: Places::new(objects::N_TRANSFERS_MAX, patience),
+            counts: Counts::default(),
             peers: Peers::default(),
             named: NamedObjects::default(),
             granted: Granted::default(),
             state,
             jobs: JobCache::default(),
-            from_users: room(),
+            from_users: room_of_users(),
             from_pilots: room(),
-            to_users: room(),
-            outputs: room(),
+            to_users: room_of_users(),
+            outputs: room_of_users(),
             to_pilots: room(),
             streams: Arc::new(Semaphore::new(n_streams_max)),
         }
@@ -258,6 +282,11 @@ impl Context {
         let reader = self.state.reader.clone();
         let n_bytes = blocking(move || Ok(reader.output_bytes(id)?)).await?;
         Ok((n_bytes >= budget).then_some(budget))
+    }
+
+    /// A user's quota of output, in bytes, if that is used up.
+    fn output_quota_spent(&self, user: &str) -> Option<u64> {
+        self.state.outputs.as_ref().and_then(|outputs| outputs.spent(user))
     }
 
     /// Ends when the API is to end.

@@ -18,9 +18,12 @@ use protocol::{
     pack::{self, N_PACKED_MAX, PACK_BYTES_MAX},
     ulimits::with_hint,
 };
-use scheduler::{digest::Digest, ids::JobId};
+use scheduler::{
+    digest::Digest,
+    ids::{JobId, PilotId},
+};
 use tokio::{
-    sync::{OwnedSemaphorePermit, mpsc},
+    sync::mpsc,
     time::{Instant, timeout, timeout_at},
 };
 
@@ -28,7 +31,7 @@ use super::{
     Context, Shared, blocking,
     error::{ApiError, json},
     extract::{BODY_BYTES_PER_SECOND_MIN, InBody, InPath, InQuery, SMALL_BYTES_MAX, User, read_body},
-    room::Room,
+    places::{Asker, Place},
     sessions::Session,
 };
 use crate::objects::{ObjectError, Objects, Outgoing};
@@ -65,20 +68,20 @@ pub(super) async fn missing(
 /// A user brings a file.
 pub(super) async fn put(
     State(context): State<Shared>,
-    _user: User,
+    user: User,
     InPath(sha256): InPath<Digest>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    take_in(&context, sha256, request).await
+    take_in(&context, Side::User(user), sha256, request).await
 }
 
 /// A user brings a pack of small files.
 pub(super) async fn put_pack(
     State(context): State<Shared>,
-    _user: User,
+    user: User,
     request: Request,
 ) -> Result<Response, ApiError> {
-    take_in_pack(&context, request, &context.from_users).await
+    take_in_pack(&context, Side::User(user), request).await
 }
 
 /// A pilot delivers small files that a task has left.
@@ -88,12 +91,17 @@ pub(super) async fn put_pack_by_pilot(
     request: Request,
 ) -> Result<Response, ApiError> {
     session.may_deliver()?;
-    take_in_pack(&context, request, &context.from_pilots).await
+    take_in_pack(&context, Side::Pilot(session.pilot), request).await
 }
 
-async fn take_in_pack(context: &Context, request: Request, room: &Room) -> Result<Response, ApiError> {
-    let received = read_body(request.into_body(), PACK_BYTES_MAX, &context.state.limits, room).await?;
-    let _place = a_place(context).await?;
+async fn take_in_pack(context: &Context, from: Side, request: Request) -> Result<Response, ApiError> {
+    let limits = &context.state.limits;
+    let room = match &from {
+        Side::User(user) => context.from_users.of(Some(user), limits.room_bytes),
+        Side::Pilot(_) => context.from_pilots.clone(),
+    };
+    let received = read_body(request.into_body(), PACK_BYTES_MAX, limits, &room).await?;
+    let _place = a_place(context, &from).await?;
     let objects = context.objects.clone();
     let n_files = blocking(move || {
         let files = pack::files(&received.bytes).map_err(ApiError::bad_request)?;
@@ -106,11 +114,11 @@ async fn take_in_pack(context: &Context, request: Request, room: &Room) -> Resul
 /// A user fetches small files. Whoever knows their digests knows what they hold, or may.
 pub(super) async fn pack_for_user(
     State(context): State<Shared>,
-    _user: User,
+    user: User,
     InBody(PackRequest { sha256 }): InBody<PackRequest>,
 ) -> Result<Response, ApiError> {
     check_packed(&sha256)?;
-    give_pack(&context, sha256).await
+    give_pack(&context, &Side::User(user), sha256).await
 }
 
 /// A pilot fetches small files that its tasks need.
@@ -123,7 +131,7 @@ pub(super) async fn pack_for_pilot(
     // Like those that are not there, they are left out.
     let not_needed = session.not_needed(&context, sha256.iter().copied().collect()).await?;
     let sha256: Vec<Digest> = sha256.into_iter().filter(|sha256| !not_needed.contains(sha256)).collect();
-    give_pack(&context, sha256).await
+    give_pack(&context, &Side::Pilot(session.pilot), sha256).await
 }
 
 fn check_packed(sha256: &[Digest]) -> Result<(), ApiError> {
@@ -135,8 +143,8 @@ fn check_packed(sha256: &[Digest]) -> Result<(), ApiError> {
     }
 }
 
-async fn give_pack(context: &Context, sha256: Vec<Digest>) -> Result<Response, ApiError> {
-    let _place = a_place(context).await?;
+async fn give_pack(context: &Context, to: &Side, sha256: Vec<Digest>) -> Result<Response, ApiError> {
+    let _place = a_place(context, to).await?;
     let objects = context.objects.clone();
     let pack = blocking(move || Ok(objects.pack(&sha256))).await?;
     Ok(([(header::CONTENT_TYPE, "application/octet-stream")], pack).into_response())
@@ -145,10 +153,10 @@ async fn give_pack(context: &Context, sha256: Vec<Digest>) -> Result<Response, A
 /// A user fetches a file. Whoever knows its digest knows what it holds, or may.
 pub(super) async fn get(
     State(context): State<Shared>,
-    _user: User,
+    user: User,
     InPath(sha256): InPath<Digest>,
 ) -> Result<Response, ApiError> {
-    give_out(&context, sha256, 0).await
+    give_out(&context, &Side::User(user), sha256, 0).await
 }
 
 /// A pilot delivers a file that a task has left.
@@ -159,7 +167,7 @@ pub(super) async fn put_by_pilot(
     request: Request,
 ) -> Result<Response, ApiError> {
     session.may_deliver()?;
-    take_in(&context, sha256, request).await
+    take_in(&context, Side::Pilot(session.pilot), sha256, request).await
 }
 
 /// A pilot fetches a file that its tasks need.
@@ -181,7 +189,7 @@ pub(super) async fn get_by_pilot(
         return Ok(([(header::CONTENT_LENGTH, size.to_string())], ()).into_response());
     }
     let from = begins_at(&headers);
-    give_out(&context, sha256, from).await
+    give_out(&context, &Side::Pilot(session.pilot), sha256, from).await
 }
 
 /// From where on a file is wanted: the only ranges that pilots ask for. Of others the whole file is given.
@@ -218,10 +226,21 @@ pub(super) async fn list(
     Ok(json(StatusCode::OK, &Files { files: rows.into_iter().map(row).collect(), next }))
 }
 
-/// One of the few places for transfers.
-pub(super) async fn a_place(context: &Context) -> Result<OwnedSemaphorePermit, ApiError> {
-    let place = timeout(context.state.limits.patience, context.transfers.clone().acquire_owned());
-    place.await.ok().and_then(Result::ok).ok_or_else(ApiError::crowded)
+/// With whom files are exchanged.
+pub(super) enum Side {
+    User(User),
+    Pilot(PilotId),
+}
+
+/// One of the few places for transfers, when it is the turn of who asks.
+pub(super) async fn a_place(context: &Context, side: &Side) -> Result<Place, ApiError> {
+    match side {
+        Side::User(user) => {
+            let most = context.state.quotas.of(user).n_transfers;
+            context.transfers.take(Asker::User(user.name.clone()), most).await
+        }
+        Side::Pilot(id) => context.transfers.take(Asker::Pilot(*id), None).await,
+    }
 }
 
 pub(super) fn announced(headers: &HeaderMap) -> Option<u64> {
@@ -230,13 +249,18 @@ pub(super) fn announced(headers: &HeaderMap) -> Option<u64> {
 
 /// Streams a body to the disk. What is there already is not read again: the same contents are the same file, and
 /// one that has become shorter is found out.
-async fn take_in(context: &Context, sha256: Digest, request: Request) -> Result<Response, ApiError> {
+async fn take_in(
+    context: &Context,
+    from: Side,
+    sha256: Digest,
+    request: Request,
+) -> Result<Response, ApiError> {
     let announced = announced(request.headers());
     let n_announced = announced.unwrap_or(0);
     if n_announced > OBJECT_BYTES_MAX {
         return Err(ApiError::too_large(usize::try_from(OBJECT_BYTES_MAX).unwrap_or(usize::MAX)));
     }
-    let _place = a_place(context).await?;
+    let _place = a_place(context, &from).await?;
     let objects = context.objects.clone();
     let known = blocking(move || match announced {
         Some(wanted) => Ok(objects.size_as(&sha256, wanted)),
@@ -320,8 +344,8 @@ fn write(
 
 /// Streams a file from the disk. What is rotten is given as it is, and is found out by who reads it and, at its
 /// last piece, here: the next one who asks is told that it is not there.
-async fn give_out(context: &Context, sha256: Digest, from: u64) -> Result<Response, ApiError> {
-    let place = a_place(context).await?;
+async fn give_out(context: &Context, to: &Side, sha256: Digest, from: u64) -> Result<Response, ApiError> {
+    let place = a_place(context, to).await?;
     let objects = context.objects.clone();
     let object = blocking(move || {
         let object = objects.open(&sha256)?;

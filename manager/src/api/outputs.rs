@@ -77,7 +77,8 @@ async fn raw(
     (job, index): (JobId, u64),
     stream: Stream,
 ) -> Result<Response, ApiError> {
-    context.own_job(user, job).await?;
+    let owner = context.own_job(user, job).await?.user;
+    let spent = context.output_quota_spent(&owner);
     let view = context.task(TaskId { job, index }).await?;
     let facts = context.facts(job).await?;
     let reader = context.state.reader.clone();
@@ -88,7 +89,7 @@ async fn raw(
         }
         match found.into_iter().next() {
             Some((_, output)) => Ok(output),
-            None => nothing_kept(&facts, &view, stream, reader.output_bytes(job)?),
+            None => nothing_kept(&facts, &view, stream, (reader.output_bytes(job)?, spent)),
         }
     });
     let TaskOutput { stdout, stderr, .. } = found.await?;
@@ -106,7 +107,7 @@ fn nothing_kept(
     facts: &JobFacts,
     view: &TaskView,
     stream: Stream,
-    n_bytes: u64,
+    (n_bytes, of_user): (u64, Option<u64>),
 ) -> Result<TaskOutput, ApiError> {
     let id = view.id;
     let command = facts.compiled.task(id.job.0, id.index);
@@ -147,6 +148,12 @@ fn nothing_kept(
         let budget = Size(results.budget_bytes);
         return Err(ApiError::no_output(format!(
             "task {id} has no output that is kept: the job's budget for output ({budget}, results.budget) is used up"
+        )));
+    }
+    if let Some(most) = of_user {
+        let most = Size(most);
+        return Err(ApiError::no_output(format!(
+            "task {id} has no output that is kept: the user's quota of output ({most}, quotas.output) is used up"
         )));
     }
     match results.keep {

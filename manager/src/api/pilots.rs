@@ -1,7 +1,7 @@
 //! The pilots' routes: register, pull, leave, and what tasks write. Bodies are postcard or JSON by their content type, and
 //! are answered in kind; refusals are always JSON.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::{
     extract::{Request, State},
@@ -19,6 +19,8 @@ use protocol::{
 use scheduler::{
     engine::interface::{Answer, Event, RequestId},
     ids::PilotId,
+    pull::Pull,
+    results::Report,
     time::Span,
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -35,6 +37,9 @@ use crate::tokens::Bearer;
 
 /// A larger body is decoded beside the loop that serves connections.
 const DECODE_HERE_BYTES_MAX: usize = 256 << 10;
+
+/// Before a pilot is answered whose output finds no room on the disk.
+const FULL_DISK_PAUSE: Duration = Duration::from_secs(1);
 
 /// The first field of a registration in every version.
 #[derive(Deserialize)]
@@ -74,6 +79,11 @@ pub(super) async fn pull(State(context): State<Shared>, request: Request) -> Res
     let (session, format, body) = session_body(&context, request).await?;
     let PullRequest { pilot, mut pull } = decode_of(&context, session, format, body).await?;
     pull.session_nonce = Some(check_session(session, pilot)?);
+    if hold_back(&context, &mut pull) {
+        // It asks again soon, and has the same report then.
+        tokio::time::sleep(FULL_DISK_PAUSE).await;
+        pull.wait = Span::ZERO;
+    }
     if let Some(report) = &mut pull.report {
         hold_to_outputs(&context, report).await?;
     }
@@ -95,6 +105,17 @@ pub(super) async fn pull(State(context): State<Shared>, request: Request) -> Res
         Some(lot) => Ok(lot.wait(Box::pin(answered.map(IntoResponse::into_response))).await),
         None => answered.await,
     }
+}
+
+/// While the disk is full, a report with output is not taken: the pilot keeps it, with what it holds, and gets nothing
+/// new. Says whether that is so.
+fn hold_back(context: &Context, pull: &mut Pull) -> bool {
+    if !context.state.reserve.is_low() {
+        return false;
+    }
+    pull.is_hungry = false;
+    let has_output = |report: &mut Report| report.jobs.iter().any(|job| !job.outputs.is_empty());
+    pull.report.take_if(has_output).is_some()
 }
 
 /// A pilot leaves.

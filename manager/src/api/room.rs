@@ -1,11 +1,12 @@
 //! Memory for large messages on their way in and out. There is only so much of it: who finds none waits
 //! a little and is then told so, and small messages need none. So no number of connections, however
-//! slowly they send or read, makes the manager hold more.
+//! slowly they send or read, makes the manager hold more. Of the room for users one user has half at most.
 
 use std::{
+    collections::HashMap,
     convert::Infallible,
     pin::Pin,
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError, Weak},
     task::{Context, Poll},
     time::Duration,
 };
@@ -23,7 +24,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::error::ApiError;
+use super::{error::ApiError, extract::User};
 
 /// What is this small takes no room: as much as a connection costs anyway.
 pub(super) const FREE_BYTES: usize = 16 << 10;
@@ -33,27 +34,57 @@ const UNIT_BYTES: usize = 1 << 10;
 const PORTION_BYTES: usize = 64 << 10;
 
 /// So many bytes.
+#[derive(Clone)]
 pub(super) struct Room {
     free: Arc<Semaphore>,
     patience: Duration,
+    users: Arc<Mutex<HashMap<String, Weak<Semaphore>>>>,
+    /// What is free of a user's half.
+    of_user: Option<Arc<Semaphore>>,
 }
 
 /// A part of the room, free again when dropped.
 #[derive(Default)]
-pub(super) struct Held(Option<OwnedSemaphorePermit>);
+pub(super) struct Held {
+    of_all: Option<OwnedSemaphorePermit>,
+    of_user: Option<OwnedSemaphorePermit>,
+}
 
 impl Room {
     /// Of that size. Nobody waits longer than `patience` for a part of it.
     pub(super) fn new(n_bytes: usize, patience: Duration) -> Room {
-        Room { free: Arc::new(Semaphore::new(n_bytes / UNIT_BYTES)), patience }
+        let free = Arc::new(Semaphore::new(n_bytes / UNIT_BYTES));
+        Room { free, patience, users: Arc::default(), of_user: None }
+    }
+
+    /// The part of it that a user may have, where each may have so many bytes; all of it if it is nobody's.
+    pub(super) fn of(&self, user: Option<&User>, n_bytes: usize) -> Room {
+        let Some(user) = user else { return self.clone() };
+        let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = users.get(&user.name).and_then(Weak::upgrade);
+        let of_user = known.unwrap_or_else(|| {
+            users.retain(|_, semaphore| semaphore.strong_count() > 0);
+            let new = Arc::new(Semaphore::new(n_bytes / UNIT_BYTES));
+            users.insert(user.name.clone(), Arc::downgrade(&new));
+            new
+        });
+        Room { of_user: Some(of_user), ..self.clone() }
     }
 
     /// A part of it. Errors: there is none for now.
     pub(super) async fn take(&self, n_bytes: usize) -> Result<Held, ApiError> {
         let n_units = u32::try_from(n_bytes.div_ceil(UNIT_BYTES)).unwrap_or(u32::MAX);
-        let taken = timeout(self.patience, self.free.clone().acquire_many_owned(n_units)).await;
-        let permit = taken.ok().and_then(Result::ok).ok_or_else(ApiError::crowded)?;
-        Ok(Held(Some(permit)))
+        // Who waits for a part of the own half keeps nobody else from any.
+        let of_user = match &self.of_user {
+            Some(of_user) => Some(self.taken(of_user, n_units).await?),
+            None => None,
+        };
+        Ok(Held { of_all: Some(self.taken(&self.free, n_units).await?), of_user })
+    }
+
+    async fn taken(&self, of: &Arc<Semaphore>, n_units: u32) -> Result<OwnedSemaphorePermit, ApiError> {
+        let taken = timeout(self.patience, of.clone().acquire_many_owned(n_units)).await;
+        taken.ok().and_then(Result::ok).ok_or_else(ApiError::crowded)
     }
 
     /// A response within this room, held until it has been sent.
@@ -82,16 +113,18 @@ impl Room {
 impl Held {
     /// Holds this part too.
     pub(super) fn add(&mut self, more: Held) {
-        match (&mut self.0, more.0) {
-            (Some(held), Some(more)) => held.merge(more),
-            (held, more) => *held = held.take().or(more),
+        for (held, more) in [(&mut self.of_all, more.of_all), (&mut self.of_user, more.of_user)] {
+            match (held, more) {
+                (Some(held), Some(more)) => held.merge(more),
+                (held, more) => *held = held.take().or(more),
+            }
         }
     }
 
     /// Gives all but so many bytes back.
     fn keep(&mut self, n_bytes: usize) {
         let n_kept = n_bytes.div_ceil(UNIT_BYTES);
-        if let Some(held) = &mut self.0 {
+        for held in [&mut self.of_all, &mut self.of_user].into_iter().flatten() {
             drop(held.split(held.num_permits().saturating_sub(n_kept)));
         }
     }
@@ -140,7 +173,9 @@ mod tests {
     use axum::{body::Body, response::Response};
     use http_body_util::BodyExt;
 
-    use super::Room;
+    use scheduler::engine::users::TokenId;
+
+    use super::{Room, User};
 
     #[tokio::test]
     async fn an_answer_has_its_room_until_its_last_portion_has_gone() {
@@ -157,6 +192,21 @@ mod tests {
         drop(body);
         assert_eq!(room.free.available_permits(), 1 << 10);
         assert!(room.send(answer()).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn one_user_has_half_of_the_room_at_most() {
+        let room = Room::new(8 << 10, Duration::from_millis(10));
+        let user =
+            |name: &str| User { token: TokenId::new([7; 6]), name: name.to_owned(), is_operator: false };
+        let (ann, bob) = (room.of(Some(&user("ann")), 4 << 10), room.of(Some(&user("bob")), 4 << 10));
+        let mut held = ann.take(3 << 10).await.unwrap_or_default();
+        held.add(room.of(Some(&user("ann")), 4 << 10).take(1 << 10).await.unwrap_or_default());
+        let more = room.of(Some(&user("ann")), 4 << 10).take(1 << 10).await;
+        assert_eq!(more.err().map(|error| error.code), Some("crowded"));
+        assert!(bob.take(4 << 10).await.is_ok());
+        held.keep(1 << 10);
+        assert!(ann.take(3 << 10).await.is_ok());
     }
 
     #[tokio::test]

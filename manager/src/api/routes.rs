@@ -405,9 +405,9 @@ pub(super) fn router(context: Shared) -> Router {
             LARGE.into_iter().find(|(path, _)| (route.method, route.path) == ("get", *path))
         {
             let is_raw = matches!(route.answers, Answers::Bytes);
-            let in_room = move |State(context): State<Shared>, _: User, request: Request, next: Next| async move {
+            let in_room = move |State(context): State<Shared>, user: User, request: Request, next: Next| async move {
                 let room = if is_raw { &context.outputs } else { &context.to_users };
-                room.answer(n_bytes, request, next).await
+                room.of(Some(&user), context.state.limits.room_bytes).answer(n_bytes, request, next).await
             };
             handler = handler.layer(middleware::from_fn_with_state(context.clone(), in_room));
         }

@@ -21,13 +21,14 @@ use protocol::{
 };
 use reqwest::Url;
 use scheduler::ranges::TaskSet;
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::mpsc;
 
 use super::{
     Context, Shared, blocking,
     error::{ApiError, json},
     extract::{InQuery, User},
-    objects::{Piece, a_place, announced, feed},
+    objects::{Piece, Side, a_place, announced, feed},
+    places::Place,
     sessions::Session,
 };
 use crate::{
@@ -61,7 +62,7 @@ pub(super) async fn read(
     InQuery(query): InQuery<StoreQuery>,
 ) -> Result<Response, ApiError> {
     let (store, place) = through_here(&context, &session, &query, StoreAccess::Read).await?;
-    let transfer = a_place(&context).await?;
+    let transfer = a_place(&context, &Side::Pilot(session.pilot)).await?;
     if let Some((web, url)) = store.web(&place.path) {
         return read_web(web, url, transfer).await;
     }
@@ -95,7 +96,7 @@ pub(super) async fn write(
     request: Request,
 ) -> Result<Response, ApiError> {
     let (store, place) = through_here(&context, &session, &query, StoreAccess::Write).await?;
-    let _transfer = a_place(&context).await?;
+    let _transfer = a_place(&context, &Side::Pilot(session.pilot)).await?;
     if let Some((web, url)) = store.web(&place.path) {
         return write_web(&context, web, url, request).await;
     }
@@ -122,7 +123,7 @@ pub(super) async fn write(
 }
 
 /// A file of a server of HTTP, as it comes.
-async fn read_web(web: &Web, url: Url, transfer: OwnedSemaphorePermit) -> Result<Response, ApiError> {
+async fn read_web(web: &Web, url: Url, transfer: Place) -> Result<Response, ApiError> {
     let response = web.read(url).await?;
     let mut headers = HeaderMap::new();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));

@@ -1,6 +1,7 @@
 //! Who has access: users' tokens are listed, made and revoked; and a request ends when its token does.
 
 use std::{
+    collections::BTreeSet,
     pin::Pin,
     task::{Context as TaskContext, Poll},
 };
@@ -27,6 +28,7 @@ use scheduler::{
 
 use super::{
     Context, Shared, blocking,
+    counts::Kind,
     error::{ApiError, json},
     extract::{InBody, InPath, InQuery, User},
     operators::check_operator,
@@ -40,12 +42,21 @@ use crate::{
 pub(super) async fn list(
     State(context): State<Shared>,
     user: User,
-    InQuery(UsersQuery { all }): InQuery<UsersQuery>,
+    InQuery(UsersQuery { all, quotas }): InQuery<UsersQuery>,
 ) -> Result<Response, ApiError> {
     let mut tokens = context.state.tokens.users().views();
     tokens.retain(|view| user.is_operator || view.user == user.name);
     tokens.retain(|view| all || view.state == TokenState::Valid);
-    Ok(json(StatusCode::OK, &UsersAnswer { tokens }))
+    let mut views = Vec::new();
+    if quotas {
+        // Of one who has an operator's token and another one, both are told.
+        let users: BTreeSet<(&str, bool)> =
+            tokens.iter().map(|view| (view.user.as_str(), view.is_operator)).collect();
+        for (name, is_operator) in users {
+            views.push(context.quota_view(name, is_operator).await?);
+        }
+    }
+    Ok(json(StatusCode::OK, &UsersAnswer { tokens, quotas: views }))
 }
 
 /// Somebody has access from now on.
@@ -138,7 +149,7 @@ pub(super) async fn revoke(
         users.note(&Record::TokensRevoked { ids: ids.clone(), by: user.name, at });
     }
     let tokens = users.views().into_iter().filter(|view| ids.contains(&view.id)).collect();
-    Ok(json(StatusCode::OK, &UsersAnswer { tokens }))
+    Ok(json(StatusCode::OK, &UsersAnswer { tokens, quotas: Vec::new() }))
 }
 
 /// The owner goes on with another token, which is in `access.json` before the one of before is void.
@@ -184,6 +195,12 @@ fn view(context: &Context, id: TokenId) -> Result<TokenView, ApiError> {
 pub(super) async fn guarded(State(context): State<Shared>, mut request: Request, next: Next) -> Response {
     let user = match User::of(request.headers(), request.extensions(), &context) {
         Ok(user) => user,
+        Err(refusal) => return refusal.into_response(),
+    };
+    let most = context.state.quotas.of(&user).n_requests;
+    // Until its answer begins: streams and files on their way are counted by themselves.
+    let _share = match context.counts.take(&user.name, Kind::Requests, most) {
+        Ok(share) => share,
         Err(refusal) => return refusal.into_response(),
     };
     let mut void = Box::pin(context.state.tokens.users().clone().void(user.token));

@@ -11,7 +11,9 @@ use protocol::{
 use scheduler::engine::interface::{Answer, Event, JobRequest, On, Stage};
 
 use super::{
-    Context, Shared, blocking,
+    Context, Shared,
+    admission::Addition,
+    blocking, census,
     error::{ApiError, json},
     extract::{LargeBody, User},
     jobs::{check_files, check_key, request_of},
@@ -29,6 +31,8 @@ pub(super) async fn submit(
     let Submission { names, paths, mut stages } =
         blocking(move || read_submission(&body.bytes, &name, &files)).await?;
     check_awaited(&context, &user, &paths, &stages).await?;
+    let key = stages.first().and_then(|stage| stage.job.submission_key.as_deref());
+    let _admitted = context.admit(&user, Addition::of(stages.iter().map(|stage| &stage.job)), key).await?;
     let priority_over_all = context.state.quotas.of(&user).is_priority_over_all;
     stages.iter_mut().for_each(|stage| stage.job.priority_over_all = priority_over_all);
     let sizes: Vec<u64> = stages.iter().map(|stage| stage.job.n_tasks).collect();
@@ -89,6 +93,7 @@ struct Submission {
 
 /// The stages as the engine takes them, after all checks.
 fn read_submission(body: &Bytes, user: &str, files: &(Objects, Stores)) -> Result<Submission, ApiError> {
+    census::check(body)?;
     let WorkflowRequest { mut workflow, submission_key } = Format::Json.decode(body)?;
     check_key(submission_key.as_deref())?;
     let problems = workflow.validate();

@@ -166,6 +166,14 @@ pub(super) fn output_bytes(connection: &Connection, job: JobId) -> Result<u64, F
     Ok(statement.query_row([job.0.cast_signed()], |row| row.get::<_, i64>(0))?.cast_unsigned())
 }
 
+/// The same of each job that has some. Reads of each row how long it is.
+pub(super) fn all_output_bytes(connection: &Connection) -> Result<Vec<(JobId, u64)>, Fault> {
+    let mut statement = connection.prepare("SELECT job, sum(length(frames)) FROM outputs GROUP BY job")?;
+    let rows = statement.query_map([], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)))?;
+    rows.map(|row| row.map(|(job, n)| (JobId(job.cast_unsigned()), n.cast_unsigned())).map_err(Fault::from))
+        .collect()
+}
+
 /// Outputs, and what `on_damage` says where a row is damaged: what is behind the damage in it cannot be found.
 fn outputs_unless(
     snapshot: &Transaction<'_>,

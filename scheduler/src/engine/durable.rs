@@ -40,6 +40,8 @@ const INNOCENT_ENDS_COUNT: Span = Span::from_secs(24 * 3600);
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Durable {
     jobs: BTreeMap<JobId, Job>,
+    /// Bytes of the descriptions of each user's jobs.
+    spec_bytes: BTreeMap<String, u64>,
     facts: Facts,
     modes: BTreeMap<PlatformId, PlatformMode>,
     allocations: BTreeMap<AllocationId, Allocation>,
@@ -289,6 +291,11 @@ impl Durable {
         self.scaled.get(&id)
     }
 
+    /// Bytes of the descriptions of a user's jobs.
+    pub fn spec_bytes_of(&self, user: &str) -> u64 {
+        self.spec_bytes.get(user).copied().unwrap_or(0)
+    }
+
     /// The job of a submission key.
     pub fn submission(&self, key: &str) -> Option<JobId> {
         self.submissions.get(key).copied()
@@ -328,6 +335,8 @@ impl Durable {
                 if let Some(key) = &request.submission_key {
                     self.submissions.insert(key.clone(), *job);
                 }
+                let of_user = self.spec_bytes.entry(request.user.clone()).or_default();
+                *of_user = of_user.saturating_add(request.spec.len() as u64);
                 let mut new = Job::new(request.clone(), *at);
                 new.note_end(*at);
                 self.jobs.insert(*job, new);

@@ -70,6 +70,11 @@ impl Guide {
         self.shares.get(&platform)?.get(self.place_of(user)?).copied()
     }
 
+    /// How many users have a place.
+    pub fn n_users(&self) -> usize {
+        self.users.len()
+    }
+
     /// The user's place.
     pub fn place_of(&self, user: &str) -> Option<usize> {
         self.users.binary_search_by(|held| held.as_str().cmp(user)).ok()

@@ -21,7 +21,9 @@ use super::{
     record::Record,
     scaling::{FoundProvider, Provider, Ratio, ScaleTrouble, ScalingChange},
     users::{TokenId, UserToken},
-    views::{AllocationView, JobView, PilotView, PlatformView, SessionView, StatusView, TaskView},
+    views::{
+        AllocationView, HoldingsView, JobView, PilotView, PlatformView, SessionView, StatusView, TaskView,
+    },
     waits::Shape,
     weights::WeightsView,
 };
@@ -240,6 +242,13 @@ pub enum Query {
     ExplainAllocation(AllocationId),
     /// The job's spec as JSON.
     Spec(JobId),
+    /// What a user has of jobs, and whether this submission is known.
+    Holdings {
+        /// By the name.
+        user: String,
+        /// The submission's key.
+        key: Option<String>,
+    },
     /// What a live pilot with that session may ask for.
     Session(PilotId, u64),
     /// Tasks of the job in a state, as ranges.
@@ -493,6 +502,8 @@ pub enum Answer {
         /// Whether this submission was known.
         is_repeat: bool,
     },
+    /// What a user has of jobs.
+    Holdings(Box<HoldingsView>),
     /// The change is made; so many tasks were concerned.
     Changed {
         /// Tasks cancelled or opened again.

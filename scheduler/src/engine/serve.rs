@@ -417,7 +417,8 @@ pub(super) fn choices<'a>(
 
 /// Whether the priority of one job puts it before another.
 fn outranks(one: &JobRequest, other: &JobRequest) -> bool {
-    one.rank() > other.rank() || (one.priority > other.priority && one.user == other.user)
+    let own = |one: &JobRequest| (one.rank(), one.priority);
+    one.rank() > other.rank() || (own(one) > own(other) && one.user == other.user)
 }
 
 fn is_served(bundles: &[Bundle], job: JobId) -> bool {

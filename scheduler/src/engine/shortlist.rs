@@ -17,7 +17,7 @@ use crate::{
 const N_READY_MIN: usize = 8;
 
 /// By what matching compares first: priority, share, quota, node, and how much the platform should serve the application.
-type Rank = ((Reverse<i32>, bool, bool), (Standing, Reverse<Score>));
+type Rank = ((Reverse<(i32, i32)>, bool, bool), (Standing, Reverse<Score>));
 
 /// Ready jobs that no other one goes before, on a platform where policies have said something of every one. `None`: all
 /// must be weighed. Pilots that keep cores change the order, so there must be none.
@@ -34,7 +34,7 @@ pub(super) fn shortlist(offer: &Offer<'_>, here: &Here<'_>, volatile: &Volatile)
     let mut best: Option<Rank> = None;
     let mut jobs = Vec::new();
     // Priorities of users, who each have one: else what goes first of a user must be known, and whether it fits.
-    let mut of_users = vec![None; volatile.guide.users.len()];
+    let mut of_users = vec![None; volatile.guide.n_users()];
     let is_one = of_users.len() == 1;
     let may_be_had = |leases: &JobLeases| !leases.ready.is_empty() && leases.profiled_on.is_none();
     for (job, leases) in volatile.jobs.iter().filter(|(_, leases)| may_be_had(leases)) {
@@ -49,11 +49,12 @@ pub(super) fn shortlist(offer: &Offer<'_>, here: &Here<'_>, volatile: &Volatile)
             Meant::Quota(quota) => quota,
         };
         let of_user = of_users.get_mut(leases.user?)?;
-        if !is_one && *of_user.get_or_insert(leases.priority) != leases.priority {
+        if !is_one && *of_user.get_or_insert((leases.rank, leases.priority)) != (leases.rank, leases.priority)
+        {
             return None;
         }
-        let priority = if is_one { leases.priority } else { leases.rank };
-        let first = (Reverse(priority), here.is_over(leases), quota.n_left == 0);
+        let own = if is_one { leases.priority } else { 0 };
+        let first = (Reverse((leases.rank, own)), here.is_over(leases), quota.n_left == 0);
         if best.as_ref().is_some_and(|(best, _)| first > *best) {
             continue;
         }

@@ -46,6 +46,19 @@ pub struct Counts {
     pub cancelled: u64,
 }
 
+/// What a user has of jobs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct HoldingsView {
+    /// Jobs that have not ended.
+    pub n_jobs: u64,
+    /// Tasks of them that have not ended.
+    pub n_tasks: u64,
+    /// Bytes of the descriptions of all the user's jobs, of those that have ended too: they stay in memory.
+    pub value_bytes: u64,
+    /// Whether the submission that was asked about is kept.
+    pub is_known: bool,
+}
+
 /// A job as readers see it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -85,6 +98,9 @@ pub struct JobView {
     /// Its budget for output, in bytes, if that is used up. Said of one job by whoever reads the store too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_budget_spent: Option<u64>,
+    /// The quota of output of its user in bytes, if that is used up: nothing more is kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_quota_spent: Option<u64>,
 }
 
 /// A task as readers see it. What finished attempts used is in the store.
@@ -331,6 +347,21 @@ impl<'a> Reader<'a> {
         Reader { settings, durable, volatile, now }
     }
 
+    /// O(open jobs).
+    fn holdings(&self, user: &str, key: Option<&str>) -> HoldingsView {
+        let open = self.volatile.jobs.keys().filter_map(|id| self.durable.jobs().get(id));
+        let mut held = HoldingsView {
+            value_bytes: self.durable.spec_bytes_of(user),
+            is_known: key.is_some_and(|key| self.durable.submission(key).is_some()),
+            ..HoldingsView::default()
+        };
+        for job in open.filter(|job| job.request.user == user && job.ended_at.is_none()) {
+            held.n_jobs += 1;
+            held.n_tasks = held.n_tasks.saturating_add(job.open.len());
+        }
+        held
+    }
+
     pub(super) fn answer(&self, query: Query) -> Result<Answer, Refusal> {
         Ok(match query {
             Query::Status => Answer::Status(Box::new(self.status())),
@@ -363,6 +394,7 @@ impl<'a> Reader<'a> {
             Query::ExplainWeight(name) => Answer::Reasons(self.explain_weight(&name)?),
             Query::ExplainAllocation(id) => Answer::Reasons(self.explain_allocation(id)?),
             Query::ExplainPlatform(name) => Answer::Reasons(self.explain_platform(&name)?),
+            Query::Holdings { user, key } => Answer::Holdings(Box::new(self.holdings(&user, key.as_deref()))),
             Query::Spec(id) => Answer::Spec(self.known_job(id)?.request.spec.clone()),
             Query::Session(id, session) => Answer::Session(Box::new(self.session(id, session)?)),
             Query::TasksIn(id, filter) => Answer::Tasks(self.tasks_in(id, self.known_job(id)?, filter)),
@@ -433,6 +465,7 @@ impl<'a> Reader<'a> {
             workflow: job.request.workflow,
             after: job.request.after.iter().map(|dependence| dependence.on).collect(),
             output_budget_spent: None,
+            output_quota_spent: None,
         }
     }
 

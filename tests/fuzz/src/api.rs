@@ -199,6 +199,8 @@ impl Scene {
             agent: manager::agent_file::AgentFile::new(&[]),
             stores: manager::stores::Stores::default(),
             quotas: manager::quotas::CurrentQuotas::default(),
+            outputs: None,
+            reserve: manager::reserve::Reserve::default(),
         });
         let answering = async {
             let Ok(response): Result<Response<Body>, _> = router.call(request).await;

@@ -124,6 +124,8 @@ impl Scene {
             agent: crate::agent_file::AgentFile::new(&[]),
             stores: stores(),
             quotas: quotas.clone(),
+            outputs: None,
+            reserve: Default::default(),
         };
         let manager = Manager { engine, store, clock, notices: handle.notices().clone(), asked_for };
         tokio::spawn(manager.run(queue));

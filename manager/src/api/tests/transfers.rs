@@ -14,6 +14,7 @@ use super::{
     super::{ConnectionLimits, objects::N_TRANSFERS_MAX},
     scene::{PATIENCE, Scene},
 };
+use crate::quotas::{Quota, Quotas};
 
 const FILE: &str = "what all of them bring";
 
@@ -50,6 +51,7 @@ async fn read_until(stream: &mut TcpStream, end: &str) -> String {
 async fn files_on_their_way_are_few_and_the_next_is_refused_after_a_wait() {
     let patience = Duration::from_millis(50);
     let scene = Scene::start_with(ConnectionLimits { patience, ..Default::default() }, None).await;
+    scene.quotas.set(&Quotas { default: Quota::UNLIMITED, ..Quotas::default() });
     let there = "what is there already";
     assert_eq!(scene.call("PUT", &place_of(there), &scene.ann(), there).await.status, 201);
     let mut uploads = Vec::new();

@@ -137,7 +137,13 @@ impl Candidate<'_> {
 
     /// Whether its priority puts it before the other one, whatever else is said of them.
     pub fn outranks(&self, other: &Candidate<'_>) -> bool {
-        self.rank > other.rank || (self.priority > other.priority && self.user == other.user)
+        let is_one_user = self.user == other.user;
+        self.rank > other.rank || (is_one_user && self.own_order() > other.own_order())
+    }
+
+    /// Its place among its user's jobs, the last one first: a priority that counts among all jobs comes before those that do not.
+    fn own_order(&self) -> (i32, i32) {
+        (self.rank, self.priority)
     }
 }
 
@@ -181,7 +187,7 @@ impl Matching {
         let candidates: Vec<&Candidate<'_>> = candidates.into_iter().collect();
         let highest = highest_of_users(&candidates);
         let is_highest = |one: &Candidate<'_>| {
-            highest.as_ref().is_none_or(|highest| highest.get(one.user) == Some(&one.priority))
+            highest.as_ref().is_none_or(|highest| highest.get(one.user) == Some(&one.own_order()))
         };
         let numbered = candidates.iter().enumerate().filter(|(_, one)| is_highest(one));
         numbered.reduce(|best, other| if is_before(other.1, best.1) { other } else { best }).map(|(n, _)| n)
@@ -190,7 +196,7 @@ impl Matching {
     /// What decides between two jobs of which [`Matching::choose`] takes the first.
     pub fn precedence(self, first: &Candidate<'_>, other: &Candidate<'_>) -> Precedence {
         let both = [first, other];
-        if first.user == other.user && first.priority != other.priority {
+        if first.user == other.user && first.rank == other.rank && first.priority != other.priority {
             return Precedence::Priority { priorities: both.map(|one| one.priority) };
         }
         if first.rank != other.rank {
@@ -235,15 +241,15 @@ fn before_layer(c: &Candidate<'_>) -> (std::cmp::Reverse<i32>, bool, bool, Stand
 
 /// The highest priority of each user's candidates. Only those that have it are compared with others': a priority
 /// orders the jobs of its user, and does not put them before the jobs of others. `None`: all have the same.
-fn highest_of_users<'a>(candidates: &[&Candidate<'a>]) -> Option<BTreeMap<&'a str, i32>> {
-    let first = candidates.first()?.priority;
-    if candidates.iter().all(|one| one.priority == first) {
+fn highest_of_users<'a>(candidates: &[&Candidate<'a>]) -> Option<BTreeMap<&'a str, (i32, i32)>> {
+    let first = candidates.first()?.own_order();
+    if candidates.iter().all(|one| one.own_order() == first) {
         return None;
     }
     let mut highest = BTreeMap::new();
     for one in candidates {
-        let of_user = highest.entry(one.user).or_insert(one.priority);
-        *of_user = one.priority.max(*of_user);
+        let of_user = highest.entry(one.user).or_insert(one.own_order());
+        *of_user = one.own_order().max(*of_user);
     }
     Some(highest)
 }

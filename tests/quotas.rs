@@ -1,0 +1,129 @@
+//! One user takes all that may be taken; the others hardly notice. What one user may take: `quotas` in `manager.yaml`.
+
+use std::fs;
+
+use serde_json::Value;
+use tests::{Running, Sandbox, disk::Disk, text, until};
+
+const TWO_CORES: &str = "platforms: [{name: here, adapter: local, cores: 2, allow_shared_account: true}]\n";
+
+/// A manager with two cores and these quotas, and two users.
+fn served(sandbox: &Sandbox, quotas: &str) -> Running {
+    sandbox.write("manager.yaml", &format!("{TWO_CORES}quotas: {quotas}\n"));
+    let manager = sandbox.serve_in_m(&["--config", "manager.yaml"]);
+    for name in ["ann", "bob"] {
+        sandbox.ok(&["user", "add", name, "--dir", "m"]);
+    }
+    manager
+}
+
+fn ends(sandbox: &Sandbox, manager: Running) {
+    sandbox.ok(&["stop", "--now", "--dir", "m"]);
+    assert_eq!(manager.wait(), Some(0), "{}", sandbox.read("serve.err"));
+}
+
+/// Exit code and standard error of a command that is refused.
+fn refused(sandbox: &Sandbox, arguments: &[&str]) -> (Option<i32>, String) {
+    let output = sandbox.run(arguments);
+    (output.status.code(), text(&output.stderr))
+}
+
+fn n_done(sandbox: &Sandbox, job: &str) -> u64 {
+    sandbox.json(&["job", job, "--dir", "m"])["counts"]["done"].as_u64().unwrap_or(0)
+}
+
+#[test]
+fn a_user_with_the_highest_priority_keeps_no_other_user_waiting() {
+    let sandbox = Sandbox::new();
+    let manager = served(&sandbox, "{default: {jobs: 5, output: 64KiB}, users: {bob: {jobs: none}}}");
+    // More than all cores for longer than any test, at the highest priority.
+    let loud = "head -c 20000 /dev/urandom | base64";
+    for _ in 0..5 {
+        let submit = ["submit", "-q", "--dir", "ann", "--priority", "1000000", "--array", "1-100000"];
+        sandbox.ok(&[&submit[..], &["--shell", "--", loud]].concat());
+    }
+    let (code, said) = refused(&sandbox, &["submit", "--dir", "ann", "--", "true"]);
+    assert_eq!(code, Some(2), "{said}");
+    for words in ["ann has 5 jobs that have not ended", "the 5 that one user may have", "quotas.jobs"] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    until("ann's tasks run", || n_done(&sandbox, "1") > 10);
+
+    // Bob's tasks run though all of ann's wait.
+    sandbox.ok(&["submit", "-q", "--wait", "--dir", "bob", "--", "true"]);
+    assert!(n_done(&sandbox, "6") == 1 && n_done(&sandbox, "5") < 100_000);
+
+    // No more of her output is kept than she may have.
+    let shown = |name: &str| {
+        let views = sandbox.json(&["user", "list", "--quotas", "--dir", "m"]);
+        let views = views.as_array().cloned().unwrap_or_default();
+        let ann = views.into_iter().find(|view| view["user"] == "ann").unwrap_or_default();
+        let quotas = ann["quotas"].as_array().cloned().unwrap_or_default();
+        quotas.into_iter().find(|quota| quota["quota"] == name).unwrap_or_default()
+    };
+    until("her quota of output is used up", || shown("output")["used"].as_u64() >= Some(64 << 10));
+    let used = shown("output")["used"].as_u64();
+    assert!(used < Some(70 << 10), "{used:?}");
+    assert_eq!((&shown("jobs")["used"], &shown("jobs")["most"]), (&5.into(), &5.into()));
+    let job = sandbox.json(&["job", "1", "--dir", "m"]);
+    assert_eq!(job["output_quota_spent"], 64 << 10, "{job}");
+    // Bob's is kept as before.
+    sandbox.ok(&["submit", "-q", "--wait", "--dir", "bob", "--", "echo", "hello"]);
+    assert_eq!(sandbox.ok(&["logs", "7", "--quiet", "--dir", "bob"]).trim(), "hello");
+
+    // Canceling needs no quota, and makes room.
+    sandbox.ok(&["cancel", "1", "--dir", "ann"]);
+    sandbox.ok(&["submit", "-q", "--dir", "ann", "--", "true"]);
+    ends(&sandbox, manager);
+}
+
+#[test]
+fn quotas_change_without_a_restart() {
+    let sandbox = Sandbox::new();
+    let manager = served(&sandbox, "{default: {jobs: 1}}");
+    sandbox.ok(&["submit", "-q", "--dir", "ann", "--", "sleep", "1000000"]);
+    assert_eq!(refused(&sandbox, &["submit", "--dir", "ann", "--", "true"]).0, Some(2));
+    sandbox.write("manager.yaml", &format!("{TWO_CORES}quotas: {{users: {{ann: {{priority: all}}}}}}\n"));
+    let said = sandbox.ok(&["platform", "reload", "--dir", "m"]);
+    assert_eq!(said, "quotas of users have changed; they hold from now on\n");
+    sandbox.ok(&["submit", "-q", "--dir", "ann", "--priority", "7", "--", "true"]);
+    let shown = sandbox.ok(&["job", "2", "--dir", "m"]);
+    assert!(shown.contains("7 among the jobs of all users"), "{shown}");
+    sandbox.write("manager.yaml", &format!("{TWO_CORES}quotas: {{default: {{jobs: many}}}}\n"));
+    let (code, said) = refused(&sandbox, &["platform", "reload", "--dir", "m"]);
+    assert!(code == Some(2) && said.contains("quotas.default.jobs: found `many`"), "{said}");
+    ends(&sandbox, manager);
+}
+
+#[test]
+fn a_full_disk_takes_no_jobs_and_cancel_works() {
+    let sandbox = Sandbox::new();
+    let Some(disk) = Disk::mount(&sandbox, "m", "size=64m,mode=700") else { return };
+    let manager = served(&sandbox, "{}");
+    let reserve = disk.path().join("reserve");
+    assert_eq!(fs::metadata(&reserve).map(|file| file.len()).ok(), Some(4 << 20));
+    sandbox.ok(&["submit", "-q", "--dir", "ann", "--", "sleep", "1000000"]);
+    let open = "until [ -e open ]; do sleep 0.05; done; echo kept";
+    sandbox.ok(&["submit", "-q", "--dir", "bob", "--shell", "--", open]);
+    until("both run", || {
+        let running = |job: &str| sandbox.json(&["job", job, "--dir", "m"])["counts"]["running"].clone();
+        running("1") == 1 && running("2") == 1
+    });
+    disk.fill();
+    until("the disk is found full", || !reserve.exists());
+    let (code, said) = refused(&sandbox, &["submit", "--dir", "ann", "--", "true"]);
+    assert!(code == Some(3) && said.contains("disk is nearly full"), "{code:?} {said}");
+    sandbox.ok(&["cancel", "1", "--dir", "ann"]);
+    until("it is over", || sandbox.json(&["job", "1", "--dir", "m"])["state"] == "cancelled");
+    // What is written now is kept by the pilot until there is room.
+    sandbox.write("open", "");
+    disk.make_room();
+    until("there is room again", || reserve.exists());
+    sandbox.ok(&["wait", "2", "--dir", "bob"]);
+    assert_eq!(sandbox.ok(&["logs", "2", "--quiet", "--dir", "bob"]).trim(), "kept");
+    sandbox.ok(&["submit", "-q", "--wait", "--dir", "ann", "--", "true"]);
+    let job: Value = sandbox.json(&["job", "2", "--dir", "m"]);
+    assert_eq!(job["counts"]["failed"], 0, "{job}");
+    ends(&sandbox, manager);
+    drop(disk);
+}
