@@ -22,6 +22,7 @@ const N_READY_MIN: usize = 64;
 /// All that matching, bundling and limits ask of a job of which nothing has been given out, but for its age.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Kind {
+    rank: i32,
     priority: i32,
     resources: Resources,
     time_limit: Option<Span>,
@@ -50,6 +51,7 @@ impl Newcomer {
         let is_new = job.first_result_at.is_none() && job.troubled.is_empty() && job.totals.n == 0;
         is_new.then(|| Newcomer {
             kind: Arc::new(Kind {
+                rank: request.rank(),
                 priority: request.priority,
                 resources: request.needs.resources.clone(),
                 time_limit: request.needs.time_limit,
