@@ -240,8 +240,9 @@ fn manager_that_is_not_root_runs_pilots_by_sudo() {
     // Who may use sudo is said in a mount namespace, so that nothing of this host is changed.
     let as_manager = |script: &str, may: bool| {
         let mount = format!("mount --bind {} /etc/sudoers && ", sudoers.display());
-        let become_it =
-            format!("exec setpriv --reuid {MANAGERS} --regid {MANAGERS} --clear-groups sh -c '{script}'");
+        let become_it = format!(
+            "exec setpriv --reuid {MANAGERS} --regid {MANAGERS} --clear-groups timeout 300 sh -c '{script}'"
+        );
         let script = format!("cd {} && {}{become_it}", base.display(), if may { &mount } else { "" });
         let mut command = Command::new("unshare");
         command.args(["--mount", "sh", "-c", &script]).env("P", program()).env("HOME", base.join("home"));
@@ -260,7 +261,7 @@ fn manager_that_is_not_root_runs_pilots_by_sudo() {
 
     let look = "id -un; head -c 1 m/secret 2> /dev/null; echo looked";
     let script = format!(
-        "{serve} > log 2>&1 & until $P status --dir m > /dev/null 2>&1; do kill -0 $! || exit 9; done; \
+        "{serve} > log 2>&1 & until [ -e m/access.json ]; do kill -0 $! || exit 9; done; \
          $P user add ann --dir m && $P submit --wait --dir ann -- \"{look}\" >&2 && $P logs 1 --raw --stdout --dir ann; \
          $P stop --now --dir m >&2; wait"
     );
