@@ -582,17 +582,19 @@ struct Shown {
     n_bytes: u64,
     shown_at: Instant,
     is_shown: bool,
+    is_terminal: bool,
 }
 
 impl Shown {
     fn new(what: &'static str, n_all: u64) -> Shown {
-        Shown { what, n_all, n_done: 0, n_bytes: 0, shown_at: Instant::now(), is_shown: false }
+        let is_terminal = io::stderr().is_terminal();
+        Shown { what, n_all, n_done: 0, n_bytes: 0, shown_at: Instant::now(), is_shown: false, is_terminal }
     }
 
     fn add(&mut self, n_bytes: u64) {
         self.n_done += 1;
         self.n_bytes += n_bytes;
-        if !io::stderr().is_terminal() || self.shown_at.elapsed() < SHOWN_EVERY {
+        if !self.is_terminal || self.shown_at.elapsed() < SHOWN_EVERY {
             return;
         }
         (self.shown_at, self.is_shown) = (Instant::now(), true);

@@ -135,7 +135,7 @@ impl Objects {
     pub fn clean(&self) {
         for entry in fs::read_dir(&self.shared.incoming).into_iter().flatten().flatten() {
             // What stays is in nobody's way but its own bytes'.
-            let _ = fs::remove_file(entry.path());
+            let _ = fs::remove_file(entry.path()).or_else(|_| fs::remove_dir_all(entry.path()));
         }
     }
 
@@ -243,7 +243,10 @@ impl Objects {
         if free < n_bytes.saturating_add(RESERVED_BYTES) {
             return Err(ObjectError::DiskFull { free });
         }
-        let (mut parts, pid) = (Vec::with_capacity(files.len()), std::process::id());
+        let number = self.shared.n_ever.fetch_add(1, Ordering::Relaxed);
+        // A folder of its own: packs that arrive together would wait for each other in one.
+        let folder = PackFolder(incoming.join(format!("{}-{number}", std::process::id())));
+        let mut parts = Vec::with_capacity(files.len());
         for (sha256, contents) in files {
             let mut hash = Context::new(&SHA256);
             hash.update(contents);
@@ -256,14 +259,15 @@ impl Objects {
             if is_there && self.size_as(sha256, contents.len() as u64) == Some(contents.len() as u64) {
                 continue;
             }
-            let number = self.shared.n_ever.fetch_add(1, Ordering::Relaxed);
-            let path = incoming.join(format!("{pid}-{number}"));
-            let part = Beside { path, is_named: false };
-            let file =
-                OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&part.path);
+            if parts.is_empty() {
+                let made = protocol::private::make_folder(&folder.0);
+                made.map_err(|source| failed("make", &folder.0, source))?;
+            }
+            let path = folder.0.join(parts.len().to_string());
+            let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path);
             let written = file.and_then(|mut file| file.write_all(contents));
-            written.map_err(|source| failed("write", &part.path, source))?;
-            parts.push((sha256, part));
+            written.map_err(|source| failed("write", &path, source))?;
+            parts.push((sha256, path));
         }
         if parts.is_empty() {
             return Ok(());
@@ -283,19 +287,18 @@ impl Objects {
     }
 
     /// Gives these files their names, which are not on the disk before it is flushed.
-    fn name_all(&self, parts: Vec<(&Digest, Beside)>) -> Result<(), ObjectError> {
+    fn name_all(&self, parts: Vec<(&Digest, PathBuf)>) -> Result<(), ObjectError> {
         let _naming = self.shared.naming.lock().unwrap_or_else(PoisonError::into_inner);
-        for (sha256, mut part) in parts {
+        for (sha256, part) in parts {
             let path = self.path_of(sha256);
-            let mut named = fs::rename(&part.path, &path);
+            let mut named = fs::rename(&part, &path);
             if named.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
                 let folder = path.parent().unwrap_or(&path);
                 let made = protocol::private::make_folder(folder);
                 made.map_err(|source| failed("make", folder, source))?;
-                named = fs::rename(&part.path, &path);
+                named = fs::rename(&part, &path);
             }
             named.map_err(|source| failed("name", &path, source))?;
-            part.is_named = true;
         }
         Ok(())
     }
@@ -427,18 +430,13 @@ impl Incoming {
     }
 }
 
-/// A file that goes unless it has been given its name.
-struct Beside {
-    path: PathBuf,
-    is_named: bool,
-}
+/// Where the files of a pack are until they have their names. It goes, with all that has none.
+struct PackFolder(PathBuf);
 
-impl Drop for Beside {
+impl Drop for PackFolder {
     fn drop(&mut self) {
-        if !self.is_named {
-            // What stays is removed by the next manager.
-            let _ = fs::remove_file(&self.path);
-        }
+        // It is not there if nothing was written. What stays is removed by the next manager.
+        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
