@@ -122,8 +122,20 @@ fn few_processes_are_told() {
     let run = |limit: &str, arguments: &[&str]| {
         let user = NOBODYS.to_string();
         let script = format!("cd \"$0\" && {limit} exec \"$@\"");
-        let mut command = Command::new("setpriv");
-        command.args(["--reuid", &user, "--regid", &user, "--clear-groups", "bash", "-c", &script]);
+        // One that waits for what never comes is ended.
+        let mut command = Command::new("timeout");
+        command.args([
+            "300",
+            "setpriv",
+            "--reuid",
+            &user,
+            "--regid",
+            &user,
+            "--clear-groups",
+            "bash",
+            "-c",
+            &script,
+        ]);
         command.arg(&home).arg(program()).args(arguments).env("HOME", &home);
         command.output().expect("setpriv runs")
     };

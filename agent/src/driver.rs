@@ -191,6 +191,8 @@ pub async fn drive(join: JoinDocument, node: Node, started: Instant) -> Result<L
     let scratch =
         Scratch::new(&folder, &place).map_err(|source| DriverError::System { what: "threads", source })?;
 
+    // Before the manager counts on the pilot: one that registers and ends is replaced again and again.
+    let starvation = Starvation::start().map_err(|source| DriverError::System { what: "threads", source })?;
     let registering = arrival.register(&client, &join.token, &mut spool);
     let answer = tokio::select! {
         answer = registering => answer?,
@@ -220,7 +222,7 @@ pub async fn drive(join: JoinDocument, node: Node, started: Instant) -> Result<L
         running: HashMap::new(),
         efforts: BTreeMap::new(),
         starved: BTreeMap::new(),
-        starvation: Starvation::start().map_err(|source| DriverError::System { what: "threads", source })?,
+        starvation,
         tokens: HashMap::new(),
         next_token: 1,
         tails: Tails::default(),

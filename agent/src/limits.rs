@@ -1,6 +1,6 @@
 //! Limits of this process that would end it without a word.
 
-use std::io;
+use std::{io, time::Duration};
 
 use protocol::ulimits::Limit;
 
@@ -17,6 +17,45 @@ pub fn outlive_file_size() {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = nothing as *const () as libc::sighandler_t;
         libc::sigaction(libc::SIGXFSZ, &raw const action, std::ptr::null_mut());
+    }
+}
+
+/// A runtime for a thread of its own. Where that thread cannot be started it is dropped among tasks of another runtime, which
+/// a plain one answers with a panic.
+pub(crate) struct OwnRuntime(Option<tokio::runtime::Runtime>);
+
+impl OwnRuntime {
+    /// Makes it.
+    ///
+    /// # Errors
+    /// The system has no files for it.
+    pub(crate) fn new() -> io::Result<OwnRuntime> {
+        tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map(|runtime| OwnRuntime(Some(runtime)))
+    }
+
+    /// Does all of the work.
+    pub(crate) fn block_on(&self, work: impl Future<Output = ()>) {
+        if let Some(runtime) = &self.0 {
+            runtime.block_on(work);
+        }
+    }
+
+    /// Ends it; what blocks has so long to end, too.
+    pub(crate) fn end(mut self, patience: Duration) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_timeout(patience);
+        }
+    }
+}
+
+impl Drop for OwnRuntime {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
     }
 }
 
@@ -40,6 +79,11 @@ mod tests {
     use std::{io::Write, process::Command};
 
     use super::*;
+
+    #[tokio::test]
+    async fn runtime_whose_thread_is_not_started_is_dropped_among_tasks() {
+        drop(OwnRuntime::new().unwrap());
+    }
 
     #[test]
     fn write_beyond_the_limit_fails_and_programs_that_are_started_are_ended_by_it() {

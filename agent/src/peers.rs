@@ -28,6 +28,7 @@ pub use self::{
 };
 use crate::{
     client::{Client, ClientError},
+    limits::OwnRuntime,
     sha256,
     staging::cache::Cache,
 };
@@ -418,7 +419,7 @@ impl Host {
         cache: Arc<Cache>,
         asks: Asks,
     ) -> io::Result<Host> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let runtime = OwnRuntime::new()?;
         let (stop, stopped) = oneshot::channel();
         let work = async move {
             tokio::select! {
@@ -430,7 +431,7 @@ impl Host {
         let thread = thread::Builder::new().name("pilotfish-peers".into()).spawn(move || {
             runtime.block_on(work);
             // Files that are on their way to others are fetched elsewhere.
-            runtime.shutdown_background();
+            drop(runtime);
         })?;
         Ok(Host { stop: Some(stop), thread: Some(thread) })
     }

@@ -55,6 +55,7 @@ use self::{
 };
 use crate::{
     client::{Client, backoff},
+    limits::OwnRuntime,
     peers::{Directory, Host},
 };
 
@@ -224,11 +225,11 @@ impl Stager {
             is_full_told: AtomicBool::new(false),
             tell,
         });
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let runtime = OwnRuntime::new()?;
         let (orders, orders_in) = mpsc::unbounded_channel();
         let thread = thread::Builder::new().name("pilotfish-files".into()).spawn(move || {
             runtime.block_on(serve(mover, orders_in));
-            runtime.shutdown_timeout(SHUTDOWN);
+            runtime.end(SHUTDOWN);
         })?;
         Ok(Stager { orders: Some(orders), thread: Some(thread), who, moved, peers })
     }

@@ -483,6 +483,25 @@ fn serve(
     tokio::spawn(api::serve(listener, identity.map(|identity| identity.server), state))
 }
 
+/// Where its thread cannot be started it is dropped among tasks of another runtime, which a plain one answers with a panic.
+struct EngineRuntime(Option<tokio::runtime::Runtime>);
+
+impl EngineRuntime {
+    fn block_on(&self, work: impl Future<Output = ()>) {
+        if let Some(runtime) = &self.0 {
+            runtime.block_on(work);
+        }
+    }
+}
+
+impl Drop for EngineRuntime {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
 fn start_threads<Driving: Future<Output = ()>>(
     drive: impl FnOnce(SyncSender<Pending>) -> Driving + Send + 'static,
     (store, kept): (Store, (Numbers, Budgets, Reserve)),
@@ -490,8 +509,8 @@ fn start_threads<Driving: Future<Output = ()>>(
     end: watch::Sender<End>,
 ) -> Result<Vec<std::thread::JoinHandle<()>>, StartError> {
     let (pending, committing) = commit::channel();
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(StartError::Thread)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+    let runtime = EngineRuntime(Some(runtime.map_err(StartError::Thread)?));
     let engine_thread = std::thread::Builder::new()
         .name("engine".into())
         .spawn(move || runtime.block_on(drive(pending)))
