@@ -8,20 +8,21 @@ use http_body_util::BodyExt;
 use hyper::Request;
 use protocol::{
     api::PREFIX,
+    codec::Format,
     objects::{
         PILOT_OBJECTS_PATH, PILOT_PACKS_PATH, PILOT_STORE_FILES_PATH, PILOT_STORES_PATH, PILOT_TASKS_PATH,
         PILOT_WAITS_PATH,
     },
     pack,
     peers::{HUNT_PATH, PEERS_PATH},
-    pilot::{LEAVE_PATH, PULL_PATH, REGISTER_PATH, TAILS_PATH},
+    pilot::{LEAVE_PATH, LeaveAnswer, LeaveRequest, PULL_PATH, REGISTER_PATH, TAILS_PATH},
 };
-use scheduler::ids::PilotId;
+use scheduler::{ids::PilotId, pull::LeaveReason};
 use serde_json::{Value, json};
 
 use super::{
     super::routes::routes,
-    scene::{Scene, echo},
+    scene::{Reply, Scene, echo},
 };
 
 /// The digest of `hello`.
@@ -151,7 +152,7 @@ fn other_rows() -> Vec<Row> {
 /// What is not understood where something is: as path, query and body.
 const NONSENSE_QUERY: &str =
     "from=x&limit=-1&all=maybe&state=none&since=x&after=x&tasks=x&ended=7&way=7&job=x";
-const NONSENSE_BODY: &[u8] = b"\xff{\"now\": ";
+const NONSENSE_BODY: &[u8] = b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff{\"now\": ";
 
 /// Requests of a route that cannot be understood: its path without the variable parts that it wants, with a query and
 /// with a body that are nonsense.
@@ -323,9 +324,10 @@ fn pilot_routes() -> [(&'static str, String); 15] {
 async fn a_pilot_that_is_there_no_more_or_none_hears_so_whatever_it_sends() {
     let mut cast = Cast::new(true).await;
     let gone = cast.scene.pilot_of("other", 1).await;
-    let message = json!({"pilot": gone.id, "report": null, "reason": "Told"});
-    let left = cast.scene.call("POST", LEAVE_PATH, &gone.session, message.to_string()).await;
-    assert_eq!(left.status, 200, "{:?}", String::from_utf8_lossy(&left.body));
+    let message = LeaveRequest { pilot: gone.id, report: None, reason: LeaveReason::Told };
+    let left: Result<LeaveAnswer, Reply> =
+        cast.scene.exchange(LEAVE_PATH, &gone.session, Format::Json, &message).await;
+    assert!(left.is_ok(), "{left:?}");
     let (mut wrong, mut n_not_understood) = (Vec::new(), 0);
     let strangers =
         cast.strangers.iter().cloned().chain([("who has left", Some(gone.session), "session-ended")]);
