@@ -145,7 +145,7 @@ pub fn redirection(scheme: &str, n_followed: usize) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{has_user, mistake, shown, shown_alone};
+    use super::{has_user, is_host, mistake, shown, shown_alone};
 
     #[test]
     fn name_of_a_host_that_is_no_part_of_an_address_is_found_out() {
