@@ -9,7 +9,10 @@ use std::{
     ptr,
 };
 
-use protocol::job::{SHEBANG_BYTES_MAX, interpreter, windows_shebang};
+use protocol::{
+    job::{SHEBANG_BYTES_MAX, interpreter, windows_shebang},
+    ulimits::with_hint,
+};
 
 use super::{
     Environment, Launch, Outcome, Output,
@@ -297,7 +300,7 @@ fn not_started(error: NotStarted, program: &CStr, cwd: Option<&CStr>) -> Failed 
     let system = words(&io::Error::from_raw_os_error(error.errno));
     let node = is_nodes_fault(error.errno);
     match error.step {
-        Step::Clone => Failed { what: format!("no process: {system}"), node: true },
+        Step::Clone => Failed { what: with_hint(format!("no process: {system}")), node: true },
         Step::Stdio => Failed { what: format!("standard streams: {system}"), node: true },
         Step::Bind => Failed { what: format!("binding to CPUs: {system}"), node: true },
         // A folder that was there at submission and is not here: this node does not see it.
