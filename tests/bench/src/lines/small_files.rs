@@ -11,7 +11,6 @@ use std::{
 use crate::{
     Trouble,
     figure::{Figure, Goal},
-    measure,
     place::{Folder, Place, program},
 };
 
@@ -32,7 +31,7 @@ inputs: [data/]
 
 const HOME: &str = "\
 name: home
-command: cp -r $BENCH/data res && touch $BENCH/made
+command: cp -rl $BENCH/data res && touch $BENCH/made
 env_from: [BENCH]
 outputs: [{from: res/, to: res}]
 ";
@@ -43,12 +42,11 @@ pub async fn measure() -> Result<Vec<Figure>, Trouble> {
     warm_up(&mut api).await?;
     let folder = Folder::new()?;
     make(&folder.path().join("data"))?;
-    let mut copies = vec![copy(folder.path(), "copy1")?, copy(folder.path(), "copy2")?];
+    let before = copy(folder.path(), "copy1")?;
 
     let began = SystemTime::now();
     submit(&place, folder.path(), THERE)?;
     let there = seconds(began, at(&folder.path().join("started"))?)?;
-    copies.push(copy(folder.path(), "copy3")?);
 
     submit(&place, folder.path(), HOME)?;
     let home = seconds(at(&folder.path().join("made"))?, SystemTime::now())?;
@@ -56,12 +54,12 @@ pub async fn measure() -> Result<Vec<Figure>, Trouble> {
     if came != N_FOLDERS * N_FILES {
         return Err(format!("{came} files came home").into());
     }
-    copies.push(copy(folder.path(), "copy4")?);
+    let after = copy(folder.path(), "copy2")?;
 
-    let copied = measure::percentiles(copies).0;
+    let copied = f64::midpoint(before, after);
     let figure = |name: &str, value, unit, goal| Figure::new(LINE, name, value, unit, goal);
     Ok(vec![
-        figure("cp -r of 100,000 files of 100 bytes, median of 4", copied, "s", Goal::None),
+        figure("cp -r of 100,000 files of 100 bytes, mean of before and after", copied, "s", Goal::None),
         figure("from submit to the start of the task that needs them", there, "s", Goal::None),
         figure("speed there / that of cp -r", copied / there, "", Goal::AtLeast(0.5)),
         figure("from the end of the task that left them to files at home", home, "s", Goal::None),
