@@ -160,7 +160,10 @@ fn give(shared: &Arc<Mutex<State>>, state: &mut State) {
                 }
             }
             // Nobody waits for it any more. It must not be given back here: the state is locked.
-            Err(mut unwanted) => drop(unwanted.0.take()),
+            Err(mut unwanted) => {
+                drop(unwanted.0.take());
+                state.forget_gone(&asker);
+            }
         }
     }
 }

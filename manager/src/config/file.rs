@@ -382,7 +382,7 @@ mod tests {
             ),
             (
                 "quotas:\n  default: {priority: mine}",
-                "2: quotas.default.priority: found `mine`; write one of `own`, `all`",
+                "2: quotas.default.priority: found `mine`; write `own` or `all`",
             ),
             (
                 "quotas:\n  user:\n    ann: {}",
@@ -563,7 +563,7 @@ mod tests {
                 "7: platforms[0].adapter: found `slurmy`; the adapters are local, hosts, gridengine, loadleveler, pbs, slurm, openstack",
                 "7: platforms[0].memory: found `8`; give it a unit, like 8MiB or 8GiB",
                 "8: platforms[1]: found no `adapter`; it is needed",
-                "9: colour: found an unknown field; the fields here are listen, tls, platforms, stores, policies, limits",
+                "9: colour: found an unknown field; the fields here are listen, tls, platforms, stores, policies, limits, quotas",
             ],
         );
     }

@@ -114,7 +114,7 @@ fn request(scenario: &Scenario, coming: Coming, number: u64) -> JobRequest {
         n_tasks: coming.n_tasks,
         needs: coming.needs,
         priority: coming.priority,
-        priority_over_all: false,
+        priority_over_all: true,
         retries: coming.retries,
         retry_delay: Span::ZERO,
         crash_limit: 5,
