@@ -9,6 +9,7 @@ use crate::job::Problem;
 
 /// Lists and mappings within each other.
 const N_LEVELS_MAX: usize = 128;
+const NEST_LESS: &str = "nest less deeply";
 /// Values that aliases may stand for, all together.
 const N_REPEATED_MAX: u64 = 4 << 20;
 /// … and the bytes of their texts.
@@ -41,8 +42,16 @@ pub(super) fn excess(text: &str) -> Option<Problem> {
     let mut levels: Vec<(usize, Amount)> = Vec::new();
     let mut anchors: HashMap<usize, Amount> = HashMap::new();
     for parsed in Parser::new_from_str(text) {
-        // What is no YAML is explained by who reads it.
-        let (event, span) = parsed.ok()?;
+        let (event, span) = match parsed {
+            Ok(parsed) => parsed,
+            // The parser has a limit of its own, and says so before it tells of the lists.
+            Err(error) if n_brackets_open(text) > N_LEVELS_MAX => {
+                let line = Some(error.marker().line() as u32);
+                return Some(Problem { line, ..Problem::new("", too_deep(), NEST_LESS) });
+            }
+            // What is no YAML is explained by who reads it.
+            Err(_) => return None,
+        };
         let problem = |found: String, expected: &str| {
             let (line, column) = (span.start.line() as u32, span.start.col() as u32 + 1);
             Some(Problem { line: Some(line), column: Some(column), ..Problem::new("", found, expected) })
@@ -75,8 +84,7 @@ pub(super) fn excess(text: &str) -> Option<Problem> {
                 levels.push((anchor, all));
                 all.add(Amount { n_values: 1, n_bytes: 0 });
                 if levels.len() > N_LEVELS_MAX {
-                    let found = format!("more than {N_LEVELS_MAX} lists and mappings within each other");
-                    return problem(found, "nest less deeply");
+                    return problem(too_deep(), NEST_LESS);
                 }
             }
             Event::SequenceEnd | Event::MappingEnd => {
@@ -89,6 +97,24 @@ pub(super) fn excess(text: &str) -> Option<Problem> {
         }
     }
     None
+}
+
+fn too_deep() -> String {
+    format!("more than {N_LEVELS_MAX} lists and mappings within each other")
+}
+
+/// The most brackets that are open at one place.
+fn n_brackets_open(text: &str) -> usize {
+    let (mut n, mut most) = (0_usize, 0);
+    for byte in text.bytes() {
+        match byte {
+            b'[' | b'{' => n += 1,
+            b']' | b'}' => n = n.saturating_sub(1),
+            _ => {}
+        }
+        most = most.max(n);
+    }
+    most
 }
 
 /// Whether the text has aliases, or enough of what begins lists and mappings. Most have not, and are read once.
