@@ -34,13 +34,16 @@ pub(crate) struct Budgets {
     quotas: Option<OutputQuotas>,
 }
 
+/// Bytes by user.
+type ByUser = HashMap<Arc<str>, u64>;
+
 /// What is kept of users' output. Cheap to clone.
 #[derive(Clone)]
 pub struct OutputQuotas {
     quotas: CurrentQuotas,
     users: Arc<Users>,
     /// In bytes; `None`: nobody has asked yet.
-    kept: Arc<Mutex<Option<HashMap<Arc<str>, u64>>>>,
+    kept: Arc<Mutex<Option<ByUser>>>,
 }
 
 impl OutputQuotas {
