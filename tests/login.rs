@@ -151,8 +151,7 @@ fn a_jump_host_that_asks_for_a_person_is_waited_for_and_a_login_finds_the_manage
         ),
     );
     sandbox.write("job.yaml", "command: 'true'\nsweep: {n: {range: [1, 5]}}\n");
-    let manager = sandbox.start("serve", &["serve", "--config", "etc/centre.yaml", "--dir", "m"]);
-    until("the manager answers", || sandbox.run(&["status", "--dir", "m"]).status.success());
+    let manager = sandbox.serve_in_m(&["--config", "etc/centre.yaml"]);
     sandbox.ok(&["submit", "job.yaml", "--dir", "m"]);
     let waits = || sandbox.json(&["platform", "show", "far", "--dir", "m"])["waits_for_person"].clone();
     until("a person is waited for", || waits().is_string());

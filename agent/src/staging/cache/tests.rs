@@ -56,6 +56,24 @@ fn an_object_is_here_whole_or_not_at_all_and_nobody_can_write_it() {
 }
 
 #[test]
+fn threads_that_make_room_at_a_time_do_not_wait_for_each_other_for_ever() {
+    const N_ROUNDS: usize = 2000;
+    let folder = tempfile::tempdir().unwrap();
+    let cache = cache(folder.path(), 100);
+    let sha256 = bring(&cache, &[0; 80]);
+    let _pin = cache.pin(&sha256).unwrap().unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| (0..N_ROUNDS).for_each(|_| cache.drop_unused()));
+        for _ in 0..N_ROUNDS {
+            // Counted anew, so that room is looked for in each round.
+            cache.state().is_stuck = false;
+            cache.make_room(80);
+        }
+    });
+    assert!(cache.has(&sha256));
+}
+
+#[test]
 fn what_a_task_has_left_stays_where_it_was_made_and_is_looked_at_before_it_is_used() {
     let folder = tempfile::tempdir().unwrap();
     let cache = cache(&folder.path().join("cache"), 100);
@@ -321,7 +339,7 @@ fn a_file_of_a_pack_that_a_killed_agent_has_half_written_is_never_given_and_come
     let given = folder.path().join("given");
     assert!(cache.give(&half, |object| fs::hard_link(object, &given)).unwrap());
     assert_eq!(fs::read(&given).unwrap(), b"molecules");
-    // Who does not bring it finds it out as well.
+    // A pilot that only looks for it finds that it is not whole, too.
     assert_eq!(cache.pin(&other).unwrap(), None);
     assert!(!cache.has(&other));
 }
