@@ -462,9 +462,9 @@ impl Cache {
     /// Removes all that nobody uses: the disk is full.
     pub fn drop_unused(&self) {
         self.second().into_iter().for_each(Cache::drop_unused);
+        let mut state = self.state();
         let Ok(_guard) = lock_all(&self.root) else { return };
-        let count = evict(&self.root.join("objects"), |_| true, 0);
-        self.state().note(count);
+        state.note(evict(&self.root.join("objects"), |_| true, 0));
     }
 
     /// Takes in a file that is whole, if it is what is wanted; says what it is. Makes room for it, as it may be larger
@@ -622,6 +622,9 @@ pub fn hash_of(mut file: &File) -> io::Result<(Digest, u64)> {
 }
 
 /// Held for moments: by who counts, removes, comes.
+///
+/// A thread that needs the cache's state, too, takes the state first: in the other order two threads would wait for
+/// each other for ever.
 fn lock_all(root: &Path) -> io::Result<File> {
     let file = private::file_options().write(true).open(root.join("lock"))?;
     private::lock_patiently(&file);
