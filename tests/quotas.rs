@@ -103,7 +103,7 @@ fn a_full_disk_takes_no_jobs_and_cancel_works() {
     let reserve = disk.path().join("reserve");
     assert_eq!(fs::metadata(&reserve).map(|file| file.len()).ok(), Some(4 << 20));
     sandbox.ok(&["submit", "-q", "--dir", "ann", "--", "sleep", "1000000"]);
-    let open = "until [ -e open ]; do sleep 0.05; done; echo kept";
+    let open = "until [ -e open ]; do sleep 0.05; done; echo kept; touch ran";
     sandbox.ok(&["submit", "-q", "--dir", "bob", "--shell", "--", open]);
     until("both run", || {
         let running = |job: &str| sandbox.json(&["job", job, "--dir", "m"])["counts"]["running"].clone();
@@ -115,8 +115,12 @@ fn a_full_disk_takes_no_jobs_and_cancel_works() {
     assert!(code == Some(3) && said.contains("disk is nearly full"), "{code:?} {said}");
     sandbox.ok(&["cancel", "1", "--dir", "ann"]);
     until("it is over", || sandbox.json(&["job", "1", "--dir", "m"])["state"] == "cancelled");
-    // What is written now is kept by the pilot until there is room.
+    // The pilot keeps what a task has written until there is room.
     sandbox.write("open", "");
+    until("bob's task has run", || sandbox.path().join("ran").exists());
+    for _ in 0..20 {
+        assert_eq!(n_done(&sandbox, "2"), 0, "its output was taken onto a full disk");
+    }
     disk.make_room();
     until("there is room again", || reserve.exists());
     sandbox.ok(&["wait", "2", "--dir", "bob"]);

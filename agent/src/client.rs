@@ -10,6 +10,7 @@ use std::{
 };
 
 use protocol::{
+    address::is_loopback,
     codec::{CodecError, Format, MESSAGE_BYTES_MAX},
     peers::{HUNT_PATH, HuntAnswer, HuntRequest, PEERS_PATH, PeersAnswer, PeersRequest},
     pilot::{
@@ -330,12 +331,6 @@ pub fn backoff(n_failed: u32) -> Duration {
 /// A number that differs at each call and between processes; not for secrets.
 pub fn random() -> u64 {
     RandomState::new().build_hasher().finish()
-}
-
-/// Whether an address is this host's own.
-pub fn is_loopback(url: &str) -> bool {
-    let host = url.split_once("://").map_or(url, |(_, rest)| rest);
-    ["127.", "localhost", "[::1]"].iter().any(|name| host.starts_with(name))
 }
 
 #[cfg(test)]

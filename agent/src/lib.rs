@@ -24,7 +24,7 @@ pub mod relay;
 pub mod resident;
 mod roster;
 pub mod scratch;
-mod sha256;
+pub mod sha256;
 mod signals;
 pub mod slots;
 pub mod spawn;

@@ -4,7 +4,7 @@ use std::{io, time::Duration};
 
 use protocol::ulimits::Limit;
 
-/// What this program needs of its first thread's stack.
+/// The smallest stack of the first thread with which this program runs, in bytes.
 const STACK_BYTES_MIN: u64 = 1 << 20;
 
 /// Has a write beyond the limit of the size of files fail with an error, which is told, and not end this process. Programs

@@ -1,15 +1,6 @@
-//! SHA-256: for the pinned certificate, for knowing a job again, and for files.
+//! SHA-256 in hexadecimal: for the pinned certificate and for knowing a job again.
 
 use std::fmt::Write;
-
-use scheduler::digest::Digest;
-
-/// The SHA-256 of these bytes, by which files are known.
-pub fn digest(bytes: &[u8]) -> Digest {
-    let mut found = Digest::default();
-    found.0.copy_from_slice(ring::digest::digest(&ring::digest::SHA256, bytes).as_ref());
-    found
-}
 
 /// The SHA-256 of these bytes in lowercase hexadecimal.
 pub fn sha256_hex(bytes: &[u8]) -> String {
@@ -27,6 +18,5 @@ mod tests {
     fn hash_is_the_one_that_others_compute() {
         let expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(super::sha256_hex(b"abc"), expected);
-        assert_eq!(super::digest(b"abc").to_string(), expected);
     }
 }

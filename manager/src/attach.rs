@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, sync::Arc};
 use adapters::{Surroundings, transport::Asker};
 use profiles::site::{Reach, Site};
 use protocol::{
-    address::is_host,
+    address::{is_host, is_loopback},
     api::{AccessFile, Reloaded},
     pilot::JoinDocument,
 };
@@ -20,7 +20,7 @@ use crate::{
     accounts::{self, AccountCheck},
     agent_file::AgentFile,
     clock::Clock,
-    config::{Config, TlsMode, is_loopback, wants_tls},
+    config::{Config, TlsMode, wants_tls},
     handle::{Ended, Handle},
     place::{Ground, Place, Plan},
     platforms::{MakeJoin, Order, Worker},

@@ -47,7 +47,8 @@ pub struct OutputQuotas {
 }
 
 impl OutputQuotas {
-    pub(crate) fn new(quotas: CurrentQuotas, users: Arc<Users>) -> OutputQuotas {
+    /// Nothing is counted yet.
+    pub fn new(quotas: CurrentQuotas, users: Arc<Users>) -> OutputQuotas {
         OutputQuotas { quotas, users, kept: Arc::default() }
     }
 

@@ -15,6 +15,7 @@ use profiles::{
     site::{Reach, Site},
     store::StoreProfile,
 };
+use protocol::address::is_loopback;
 use scheduler::{
     engine::{
         interface::{PlatformSpec, ScalingWay},
@@ -166,34 +167,13 @@ pub(crate) fn wants_tls(site: &Site) -> bool {
     site.ssh.is_some() || is_https
 }
 
-/// Whether a host, as in a URL with or without its port, is this one only.
-pub(crate) fn is_loopback(host: &str) -> bool {
-    let bare = match host.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or(""),
-        None if host.matches(':').count() == 1 => host.split(':').next().unwrap_or(""),
-        None => host,
-    };
-    bare.eq_ignore_ascii_case("localhost")
-        || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
-}
-
 #[cfg(test)]
 mod tests {
     use std::net::IpAddr;
 
     use profiles::site::{Reach, Site};
 
-    use super::{Config, TlsMode, is_loopback};
-
-    #[test]
-    fn host_is_loopback_by_its_address_and_not_by_how_it_begins() {
-        for host in ["localhost", "LocalHost:80", "127.0.0.1", "127.9.9.9:1", "::1", "[::1]:80"] {
-            assert!(is_loopback(host), "{host}");
-        }
-        for host in ["127.evil.org", "localhost.evil.org:80", "10.0.0.1:80", "[fe80::1]:80", "0.0.0.0", ""] {
-            assert!(!is_loopback(host), "{host}");
-        }
-    }
+    use super::{Config, TlsMode};
 
     #[test]
     fn tls_is_on_where_pilots_of_other_hosts_come_by_loopback() {

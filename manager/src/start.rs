@@ -421,7 +421,7 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
         agent: agent_file.clone(),
         stores,
         quotas: quotas.clone(),
-        outputs: Some(outputs),
+        outputs,
         reserve,
     };
     // Nobody is added before the platforms are there.

@@ -1,5 +1,7 @@
 //! Addresses as people may see them: without the password and the tokens that they may hold.
 
+use std::net::IpAddr;
+
 /// What stands where a secret was.
 const HIDDEN: &str = "…";
 /// What ends an address in a text.
@@ -12,6 +14,19 @@ const SECRET_NAMES: [&str; 9] =
 pub fn is_host(name: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.:[]%".contains(c);
     name.contains(|c: char| c.is_ascii_alphanumeric() || c == ':') && name.chars().all(is_plain)
+}
+
+/// Whether a host is this one only. `address`: a URL, or a host with or without its port.
+pub fn is_loopback(address: &str) -> bool {
+    let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
+    let host = rest.split(['/', '?', '#']).next().unwrap_or("");
+    let bare = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or(""),
+        None if host.matches(':').count() == 1 => host.split(':').next().unwrap_or(""),
+        None => host,
+    };
+    bare.eq_ignore_ascii_case("localhost")
+        || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 /// A text with all addresses in it as people may see them: without user name and password, and without the values of
@@ -145,7 +160,29 @@ pub fn redirection(scheme: &str, n_followed: usize) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{has_user, is_host, mistake, shown, shown_alone};
+    use super::{has_user, is_host, is_loopback, mistake, shown, shown_alone};
+
+    #[test]
+    fn host_is_loopback_by_its_address_and_not_by_how_it_begins() {
+        for address in ["localhost", "LocalHost:80", "127.0.0.1", "127.9.9.9:1", "::1", "[::1]:80"] {
+            assert!(is_loopback(address) && is_loopback(&format!("{address}/a?b=1")), "{address}");
+        }
+        for address in ["http://127.0.0.1:80", "https://localhost:1", "http://[::1]:2/x"] {
+            assert!(is_loopback(address), "{address}");
+        }
+        for address in [
+            "127.evil.org",
+            "localhost.evil.org:80",
+            "http://127.evil.org",
+            "http://evil.org/127.0.0.1",
+            "10.0.0.1:80",
+            "[fe80::1]:80",
+            "0.0.0.0",
+            "",
+        ] {
+            assert!(!is_loopback(address), "{address}");
+        }
+    }
 
     #[test]
     fn name_of_a_host_that_is_no_part_of_an_address_is_found_out() {

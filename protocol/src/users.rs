@@ -66,7 +66,7 @@ pub struct UserAdded {
 pub struct UsersQuery {
     /// Those that are void, too.
     pub all: bool,
-    /// With what these users may take, and what of it they have.
+    /// With the quotas of these users, and how much of each is used.
     pub quotas: bool,
 }
 

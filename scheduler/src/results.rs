@@ -12,6 +12,10 @@ use crate::{
     time::Span,
 };
 
+/// Pilots report a program's failure so much later than its process ended: whoever ends a whole batch job signals
+/// tasks and pilot within this time, and then the failure is the platform's doing.
+pub const FAILURES_HELD_BACK: Span = Span::from_millis(250);
+
 /// What one attempt used. Times are on the pilot's own clock, counted from its start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -13,7 +13,7 @@ use scheduler::{
 };
 use tokio::{net::TcpListener, sync::mpsc};
 
-use super::{Client, ClientError, backoff, is_loopback};
+use super::{Client, ClientError, backoff};
 use crate::{
     arrival::Arrival,
     spool::Spool,
@@ -163,14 +163,4 @@ fn waits_grow_to_a_limit() {
     within(1, 50, 100);
     within(4, 400, 800);
     within(40, 10_000, 20_000);
-}
-
-#[test]
-fn proxies_are_not_asked_for_this_host() {
-    assert!(
-        is_loopback("http://127.0.0.1:80")
-            && is_loopback("https://localhost:1")
-            && is_loopback("http://[::1]:2")
-    );
-    assert!(!is_loopback("http://10.0.0.1:80"));
 }

@@ -11,6 +11,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use scheduler::results::FAILURES_HELD_BACK;
+
 use crate::spawn::{Exit, Outcome};
 
 /// A pilot is signalled, or killed, within this time after its tasks.
@@ -18,7 +20,7 @@ pub(super) const WINDOW: Duration = Duration::from_secs(3);
 
 /// A program that catches the signal which all processes get may end by any code, but the pilot has the same signal
 /// within this time.
-const CAUGHT: Duration = Duration::from_millis(250);
+const CAUGHT: Duration = Duration::from_micros(FAILURES_HELD_BACK.0);
 
 /// Ends that are held back. There may be thousands where every task fails, so the ends of each window stand in the order
 /// in which they are due.

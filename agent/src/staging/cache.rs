@@ -396,7 +396,7 @@ impl Cache {
             part.as_ref().map_or(Ok(()), |part| fs::rename(part, &object))
         });
         if written.is_err() {
-            // What stays is found out by who uses it, or goes with the folder.
+            // A file that cannot be removed has no mark: whoever uses it reads it first, and finds that it is not whole.
             let _ = fs::remove_file(part.as_ref().unwrap_or(&object));
         }
         written?;

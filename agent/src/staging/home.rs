@@ -64,7 +64,7 @@ impl Names {
 #[derive(Debug, Default)]
 pub(super) struct Executables {
     executable: HashSet<Digest>,
-    /// Those of which that is not known.
+    /// Contents of inputs that are not known to be executable.
     plain: HashSet<Digest>,
 }
 

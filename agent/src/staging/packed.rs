@@ -182,16 +182,17 @@ impl Mover {
         let Some(portion) = lock(portions.rest).next() else { return false };
         let its = Arc::clone(held);
         let paths: Vec<PathBuf> = portion.into_iter().map(|(path, _)| path).collect();
-        let read = match beside(Some(&self.disks), move || read_pack(paths, its.stop())).await {
-            Ok(read) => read,
-            Err(_) => return portions.end(),
+        let Ok(read) = beside(Some(&self.disks), move || read_pack(paths, its.stop())).await else {
+            portions.give_up();
+            return false;
         };
         if read.files.is_empty() {
             return true;
         }
         if let Err(trouble) = self.send_pack(read.pack, progress).await {
             tracing::debug!(?trouble, "small outputs go one by one");
-            return portions.end();
+            portions.give_up();
+            return false;
         }
         lock(portions.sent).extend(read.files);
         true
@@ -286,15 +287,14 @@ impl Mover {
 struct Portions<'p> {
     /// Packs that are not sent yet: paths of files, with their sizes.
     rest: &'p Mutex<std::vec::IntoIter<Vec<(PathBuf, u64)>>>,
-    /// What is there.
+    /// Files that the manager has now.
     sent: &'p Mutex<HashMap<PathBuf, (Digest, u64)>>,
 }
 
 impl Portions<'_> {
-    /// Nothing else goes in packs. Always false.
-    fn end(self) -> bool {
+    /// Leaves the packs that are not sent yet: their files go one by one.
+    fn give_up(self) {
         lock(self.rest).by_ref().for_each(drop);
-        false
     }
 }
 

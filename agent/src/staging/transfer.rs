@@ -196,7 +196,7 @@ impl Ways {
         let pin = address_pin(&url, certificate_sha256)?.unwrap_or([0; 32]);
         let to_manager = || {
             let builder = builder().redirect(Policy::none()).tls_backend_preconfigured(pin::tls_config(pin));
-            if crate::client::is_loopback(&url) { builder.no_proxy() } else { builder }
+            if protocol::address::is_loopback(&url) { builder.no_proxy() } else { builder }
         };
         let manager = to_manager().read_timeout(READ_TIMEOUT).build().map_err(ClientError::Setup)?;
         let manager_up = to_manager().build().map_err(ClientError::Setup)?;

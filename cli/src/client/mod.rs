@@ -520,7 +520,7 @@ impl Client {
 
     /// The response, when the manager did not refuse. A token that is void meanwhile is replaced by that of the access file.
     async fn accepted(&self, request: RequestBuilder) -> Result<Response, ClientError> {
-        // What is streamed cannot be sent again.
+        // A body that is streamed cannot be sent again.
         let again = request.try_clone();
         let sent = request.build().map_err(|error| self.broken(&error))?;
         let used = sent.headers().get(header::AUTHORIZATION).cloned();

@@ -82,7 +82,7 @@ pub async fn run(args: FetchArgs) -> Result<Outcome, Failure> {
     let landing = landing.map_err(|error| Failure::file("open", &folder, &error))?;
     let fetching = staging::fetch(client, (job, &spec), task, landing);
     let again = "no longer fetching; what has come stays, and the same command brings the rest";
-    // What is not whole is removed.
+    // Files that have not come whole are removed.
     let Some(fetched) = unless_interrupted(fetching, again).await? else { return Ok(Outcome::Interrupted) };
     if args.view.json {
         show::print(&show::json(&fetched)?)?;

@@ -198,7 +198,7 @@ fn read_again(args: &ServeArgs) -> Result<(Config, ManagerFile), String> {
     config(args, folder(args).map_err(failed)?).map_err(failed)
 }
 
-/// What of a file waits for the next start of the manager when it has changed.
+/// The part of a file whose changes wait for the next start of the manager.
 fn without_platforms(file: ManagerFile) -> ManagerFile {
     ManagerFile { platforms: Vec::new(), quotas: QuotasForm::default(), ..file }
 }

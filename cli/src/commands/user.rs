@@ -29,7 +29,7 @@ use crate::{
 };
 
 /// Quotas in bytes.
-const IN_BYTES: [&str; 3] = ["values", "output", "files"];
+const IN_BYTES: [&str; 2] = ["values", "output"];
 
 const ADD_EXAMPLES: &str = "\
 Examples:
@@ -51,7 +51,7 @@ const LIST_EXAMPLES: &str = "\
 Examples:
   pilotfish user list
   pilotfish user list --all  with tokens that are void, and why
-  pilotfish user list --quotas  what each user may take, and has
+  pilotfish user list --quotas  each user's quotas, and how much of each is used
 
 Operators see all tokens, others their own. When a token was last used is told
 to the minute, and to the hour after the manager was started again.";
@@ -112,7 +112,7 @@ struct ListArgs {
     /// With tokens that are void
     #[arg(long)]
     all: bool,
-    /// What the users may take, and what of it they have
+    /// Each user's quotas, and how much of each is used
     #[arg(long)]
     quotas: bool,
     #[command(flatten)]

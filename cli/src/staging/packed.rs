@@ -12,6 +12,7 @@ use std::{
     },
 };
 
+use agent::sha256;
 use protocol::{
     objects::FileRow,
     pack::{self, N_PACKED_MIN, PACKED_BYTES_MAX},
@@ -24,7 +25,6 @@ use super::{N_TRANSFERS, N_TRIES, PAUSE, make_executable};
 use crate::{
     client::{Client, ClientError},
     failure::Failure,
-    hash::digest,
     landing::{HeldFolders, Landing, Place, Spot},
 };
 
@@ -167,7 +167,7 @@ impl SharedParts {
         let _works = self.at_work.read().unwrap_or_else(PoisonError::into_inner);
         let (mut not, mut parts) = (NotWritten::default(), Vec::new());
         for (sha256, contents) in pack::files(pack).unwrap_or_default() {
-            if self.is_given_up() || digest(contents) != sha256 {
+            if self.is_given_up() || sha256::of(contents) != sha256 {
                 continue;
             }
             for wanted in files.remove(&sha256).unwrap_or_default() {
@@ -356,7 +356,7 @@ mod tests {
         FileRow {
             task: 0,
             to: format!("res/{}/{n}", n % 3),
-            sha256: digest(contents),
+            sha256: sha256::of(contents),
             bytes: contents.len() as u64,
             executable: n == 7,
             left_out: None,
@@ -379,10 +379,10 @@ mod tests {
         // Two and two hold the same.
         let contents = |n: usize| (n / 2).to_string().into_bytes();
         let mut files: Vec<FileRow> = (0..N).map(|n| row(n, &contents(n))).collect();
-        let mut kept: Kept = (0..N).map(|n| (digest(&contents(n)), contents(n))).collect();
+        let mut kept: Kept = (0..N).map(|n| (sha256::of(&contents(n)), contents(n))).collect();
         // One that is not there, one that is rotten, and one that is too large.
         files.extend([row(N, b"missing"), row(N + 1, b"right"), row(N + 2, &vec![1; 100 << 10])]);
-        kept.insert(digest(b"right"), b"wrong".to_vec());
+        kept.insert(sha256::of(b"right"), b"wrong".to_vec());
         // One that is there already, and one that is the user's.
         fs::create_dir_all(folder.path().join("res/1")).unwrap();
         fs::write(folder.path().join("res/1/4"), contents(4)).unwrap();
@@ -437,10 +437,10 @@ mod tests {
         let files = |n: usize| {
             let mut files = vec![row(n, b"one")];
             let Looked { mut wanted, .. } = look(&landing, &mut files);
-            ByContents::from([(digest(b"one"), vec![wanted.remove(0)])])
+            ByContents::from([(sha256::of(b"one"), vec![wanted.remove(0)])])
         };
         let mut packed = Vec::new();
-        pack::push(&mut packed, &digest(b"one"), b"one");
+        pack::push(&mut packed, &sha256::of(b"one"), b"one");
         let parts = Parts::default();
         let shared = Arc::clone(&parts.0);
         assert!(shared.write(&packed, files(0)).failed.is_empty());

@@ -72,7 +72,7 @@ impl Context {
         for (((kind, n, most), used), pending) in limits.into_iter().zip(used).zip(pending) {
             if let Some(most) = most.filter(|most| used.saturating_add(pending) > *most) {
                 let used = used.saturating_add(pending - n);
-                return Err(ApiError::over_quota(&user.name, kind.word(), (used, n), most));
+                return Err(ApiError::over_quota(&user.name, kind, (used, n), most));
             }
         }
         Ok(Admitted(shares))
@@ -86,9 +86,7 @@ impl Context {
             other => Err(ApiError::unexpected(&other)),
         }
     }
-}
 
-impl Context {
     /// What a user may take, and has.
     pub(super) async fn quota_view(&self, name: &str, is_operator: bool) -> Result<QuotaView, ApiError> {
         let quota = self.state.quotas.of_name(name, is_operator);
@@ -99,10 +97,7 @@ impl Context {
             ((Kind::Jobs.word(), held.n_jobs), quota.n_jobs),
             ((Kind::Tasks.word(), held.n_tasks), quota.n_tasks),
             ((Kind::Values.word(), held.value_bytes), quota.value_bytes),
-            (
-                ("output", self.state.outputs.as_ref().map_or(0, |outputs| outputs.kept(name))),
-                quota.output_bytes,
-            ),
+            (("output", self.state.outputs.kept(name)), quota.output_bytes),
             (under_way(Kind::Streams), quota.n_streams),
             (under_way(Kind::Requests), quota.n_requests),
             (under_way(Kind::Connections), quota.n_connections),

@@ -16,6 +16,7 @@ use scheduler::{
 };
 use serde::Serialize;
 
+use super::counts::Kind;
 use crate::{handle::Ended, store::StoreError, tokens::NotTaken, users::Void};
 
 /// Why a request is refused.
@@ -188,18 +189,18 @@ impl ApiError {
     }
 
     /// A user would have more than one may. `(used, more)`: what the user has, and what is asked for beside it.
-    pub(super) fn over_quota(user: &str, quota: &str, (used, more): (u64, u64), most: u64) -> ApiError {
-        let (what, remedy) = match quota {
-            "jobs" => ("jobs that have not ended", "wait until some have ended, or cancel some"),
-            "tasks" => ("tasks that have not ended", "wait until some have ended, or cancel some"),
-            "values" => (
+    pub(super) fn over_quota(user: &str, kind: Kind, (used, more): (u64, u64), most: u64) -> ApiError {
+        let quota = kind.word();
+        let (what, remedy) = match kind {
+            Kind::Jobs => ("jobs that have not ended", "wait until some have ended, or cancel some"),
+            Kind::Tasks => ("tasks that have not ended", "wait until some have ended, or cancel some"),
+            Kind::Values => (
                 "bytes of job descriptions, which stay in the manager's memory",
                 "describe values by ranges and products instead of lists",
             ),
-            _ => (
-                "bytes of files at the manager",
-                "files that no job needs are removed a week after they were used last",
-            ),
+            Kind::Requests | Kind::Streams | Kind::Connections => {
+                return ApiError::too_many(user, quota, most);
+            }
         };
         let message = format!(
             "{user} has {used} {what}; {more} more exceed the {most} that one user may have: {remedy}, or ask an \

@@ -109,7 +109,7 @@ pub struct ApiState {
     /// What one user may take.
     pub quotas: CurrentQuotas,
     /// How much output of users is kept.
-    pub outputs: Option<OutputQuotas>,
+    pub outputs: OutputQuotas,
     /// Whether the disk is full.
     pub reserve: Reserve,
 }
@@ -286,7 +286,7 @@ impl Context {
 
     /// A user's quota of output, in bytes, if that is used up.
     fn output_quota_spent(&self, user: &str) -> Option<u64> {
-        self.state.outputs.as_ref().and_then(|outputs| outputs.spent(user))
+        self.state.outputs.spent(user)
     }
 
     /// Ends when the API is to end.

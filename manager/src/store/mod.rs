@@ -280,17 +280,16 @@ impl Store {
         }
     }
 
-    /// How many bytes of output are kept of a job.
+    /// How many bytes of output are kept of each job that has some.
     ///
-    /// Errors: the file cannot be read. Cost: O(rows of outputs of the job).
+    /// Errors: the file cannot be read. Cost: O(rows of outputs).
     pub fn all_output_bytes(&self) -> Result<Vec<(JobId, u64)>, StoreError> {
         page::all_output_bytes(&self.connection).map_err(|fault| fault.at(&self.path, "read outputs from"))
     }
 
-    /// See [`Reader::output_bytes`].
+    /// How many bytes of output are kept of a job.
     ///
-    /// # Errors
-    /// The disk.
+    /// Errors: the file cannot be read. Cost: O(rows of outputs of the job).
     pub fn output_bytes(&self, job: JobId) -> Result<u64, StoreError> {
         page::output_bytes(&self.connection, job).map_err(|fault| fault.at(&self.path, "read outputs from"))
     }

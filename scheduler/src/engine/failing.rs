@@ -14,9 +14,6 @@ use crate::{results::Blame, time::Span};
 /// A job fails everywhere when its tasks have failed on so many nodes, or on all nodes that there are.
 const N_NODES: usize = 4;
 
-/// Pilots report a failure so much later than the process ended: until then it may be the platform's doing.
-pub(super) const HELD_BACK: Span = Span::from_millis(250);
-
 /// The attempts of a job that its programs failed.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Failing {

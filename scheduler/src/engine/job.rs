@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    failing::{Failing, HELD_BACK},
+    failing::Failing,
     interface::JobRequest,
     places::{FailedAt, Place},
     record::{CancelCause, Totals, Verdict},
@@ -13,7 +13,7 @@ use crate::{
     ids::PilotId,
     pull::MovedBytes,
     ranges::TaskSet,
-    results::{Blame, FailureKind},
+    results::{Blame, FAILURES_HELD_BACK, FailureKind},
     time::{Span, Time},
 };
 
@@ -225,7 +225,8 @@ impl Job {
     pub(super) fn depth(&self, settings: &Settings) -> u64 {
         let depth = settings.depth(self.attempt_mean());
         // Pilots hold failures back, and so leases last longer than the tasks.
-        let n_held_back = self.failing.wall_mean(&self.totals).map_or(0, |mean| HELD_BACK.0 / mean.0.max(1));
+        let n_held_back =
+            self.failing.wall_mean(&self.totals).map_or(0, |mean| FAILURES_HELD_BACK.0 / mean.0.max(1));
         let n_held_back = n_held_back.min(settings.prefetch_tasks_max.saturating_mul(N_HELD_BACK_MAX));
         depth.saturating_add(n_held_back).max(self.depth_least())
     }

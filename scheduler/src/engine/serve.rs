@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     ids::{JobId, PilotId},
-    policy::matching::{Candidate, Standing},
+    policy::matching::{Candidate, Standing, Urgency},
     pull::Bundle,
     ranges::TaskSet,
     time::Span,
@@ -156,7 +156,7 @@ impl Turn<'_> {
         let kept = self.volatile.pilots.get(&pilot).and_then(|state| state.keeps_for);
         kept.is_some_and(|kept| {
             let is_less = match (jobs.get(&kept.job), jobs.get(&id)) {
-                (Some(kept), Some(new)) => outranks(&new.request, &kept.request),
+                (Some(kept), Some(new)) => urgency(&new.request).outranks(urgency(&kept.request)),
                 _ => false,
             };
             kept.job != id && !is_less && !self.is_closed(pilot, kept.job)
@@ -415,10 +415,8 @@ pub(super) fn choices<'a>(
     jobs.filter_map(choice).collect()
 }
 
-/// Whether the priority of one job puts it before another.
-fn outranks(one: &JobRequest, other: &JobRequest) -> bool {
-    let own = |one: &JobRequest| (one.rank(), one.priority);
-    one.rank() > other.rank() || (own(one) > own(other) && one.user == other.user)
+fn urgency(request: &JobRequest) -> Urgency<'_> {
+    Urgency { user: &request.user, rank: request.rank(), priority: request.priority }
 }
 
 fn is_served(bundles: &[Bundle], job: JobId) -> bool {
@@ -500,10 +498,8 @@ fn kept_cores<'a>(durable: &'a Durable, volatile: &Volatile) -> BTreeMap<&'a str
     let mut kept = BTreeMap::<&str, u64>::new();
     for id in volatile.kept_for.intersection(&volatile.ready) {
         let (Some(job), Some(leases)) = (durable.jobs().get(id), volatile.jobs.get(id)) else { continue };
-        if !leases.keepers.is_empty() {
-            let cores = kept.entry(&job.request.user).or_default();
-            *cores = cores.saturating_add(leases.kept_cores(job));
-        }
+        let cores = kept.entry(&job.request.user).or_default();
+        *cores = cores.saturating_add(leases.kept_cores(job));
     }
     kept
 }

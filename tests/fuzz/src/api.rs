@@ -185,6 +185,8 @@ impl Scene {
     async fn answer(&self, request: Request<Body>, tokens: Tokens) -> (u16, Vec<u8>) {
         let (handle, queue) = Handle::new();
         let (stop, stopped) = watch::channel(false);
+        let quotas = manager::quotas::CurrentQuotas::default();
+        let outputs = manager::OutputQuotas::new(quotas.clone(), tokens.users().clone());
         let mut router = router(ApiState {
             handle,
             reader: self.store.reader(),
@@ -198,8 +200,8 @@ impl Scene {
             reload: mpsc::channel(1).0,
             agent: manager::agent_file::AgentFile::new(&[]),
             stores: manager::stores::Stores::default(),
-            quotas: manager::quotas::CurrentQuotas::default(),
-            outputs: None,
+            quotas,
+            outputs,
             reserve: manager::reserve::Reserve::default(),
         });
         let answering = async {

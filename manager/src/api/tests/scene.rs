@@ -37,6 +37,7 @@ use tokio::{
 
 use super::super::{ApiState, ConnectionLimits, serve};
 use crate::{
+    budgets::OutputQuotas,
     clock::Clock,
     handle::{Asked, Handle},
     quotas::CurrentQuotas,
@@ -124,7 +125,7 @@ impl Scene {
             agent: crate::agent_file::AgentFile::new(&[]),
             stores: stores(),
             quotas: quotas.clone(),
-            outputs: None,
+            outputs: OutputQuotas::new(quotas.clone(), tokens.users().clone()),
             reserve: Default::default(),
         };
         let manager = Manager { engine, store, clock, notices: handle.notices().clone(), asked_for };

@@ -137,13 +137,39 @@ impl Candidate<'_> {
 
     /// Whether its priority puts it before the other one, whatever else is said of them.
     pub fn outranks(&self, other: &Candidate<'_>) -> bool {
-        let is_one_user = self.user == other.user;
-        self.rank > other.rank || (is_one_user && self.own_order() > other.own_order())
+        self.urgency().outranks(other.urgency())
     }
 
-    /// Its place among its user's jobs, the last one first: a priority that counts among all jobs comes before those that do not.
+    fn urgency(&self) -> Urgency<'_> {
+        Urgency { user: self.user, rank: self.rank, priority: self.priority }
+    }
+
+    /// Higher first among its user's jobs.
     fn own_order(&self) -> (i32, i32) {
+        self.urgency().own_order()
+    }
+}
+
+/// What the priority of a job means.
+#[derive(Clone, Copy, Debug)]
+pub struct Urgency<'a> {
+    /// Whose job it is.
+    pub user: &'a str,
+    /// Higher first, among the jobs of all users.
+    pub rank: i32,
+    /// Higher first, among the jobs of its user.
+    pub priority: i32,
+}
+
+impl Urgency<'_> {
+    /// A priority that counts among all jobs comes before those that do not.
+    fn own_order(self) -> (i32, i32) {
         (self.rank, self.priority)
+    }
+
+    /// Whether it puts the job before the other one, whatever else is said of them.
+    pub fn outranks(self, other: Urgency<'_>) -> bool {
+        self.rank > other.rank || (self.user == other.user && self.own_order() > other.own_order())
     }
 }
 
