@@ -1,5 +1,7 @@
 //! Pilots on a host that cannot reach the manager: only its sshd is open, and they come home through that.
 
+use std::{fs, path::Path, process::Command};
+
 use tests::{
     Sandbox,
     apart::Apart,
@@ -40,7 +42,7 @@ fn pilots_come_home_through_the_tunnel() {
     scene.sandbox.ok(&["submit", "job.yaml"]);
     scene.until_executed(20);
     assert_eq!(scene.platform.n_logins(), 1, "one connection carries commands and pilots");
-    let agents: Vec<_> = std::fs::read_dir(scene.sandbox.path().join("home/.pilotfish"))
+    let agents: Vec<_> = fs::read_dir(scene.sandbox.path().join("home/.pilotfish"))
         .expect("a folder there")
         .flatten()
         .collect();
@@ -100,6 +102,41 @@ fn pilots_of_a_cluster_come_home_through_the_tunnel() {
 }
 
 #[test]
+fn a_relay_leads_nobody_in_but_pilots() {
+    let Some(scene) = start(&there_already()) else { return };
+    scene.write_job_that_waits(20);
+    scene.sandbox.ok(&["submit", "job.yaml"]);
+    scene.until_executed(10);
+    let port =
+        file_below(&scene.sandbox.path().join("home/.pilotfish/relay"), "port").expect("a relay's port");
+    let access = scene.sandbox.read("home/.pilotfish/default/access.json");
+    let access: serde_json::Value = serde_json::from_str(&access).expect("an access file");
+    let token = format!("authorization: Bearer {}", access["token"].as_str().expect("a token"));
+    let asked = |path: &str, header: &str| {
+        let words = scene.platform.words();
+        let mut asking = Command::new(&words[0]);
+        asking.args(&words[1..]).args(["curl", "-sk", "--noproxy", "*", "-w", "%{http_code}", "-H", header]);
+        asking.arg(format!("https://127.0.0.1:{port}{path}"));
+        tests::text(&asking.output().expect("curl is installed").stdout)
+    };
+    for path in ["/api/v1/version", "/api/v1/jobs", "/agent/0", "/pilot/v1/stores"] {
+        for (header, words) in [("x: y", "found no token"), (&token, "found a user's token")] {
+            let said = asked(path, header);
+            assert!(said.contains(words) && said.ends_with("401"), "{path}: {said}");
+        }
+    }
+    scene.go();
+    ends_well(scene);
+}
+
+/// The contents of the first file of that name in a folder and below it, without its end of line.
+fn file_below(folder: &Path, name: &str) -> Option<String> {
+    let found = fs::read_to_string(folder.join(name)).map(|text| text.trim().to_owned());
+    let inside = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    found.ok().or_else(|| inside.filter(|path| path.is_dir()).find_map(|path| file_below(&path, name)))
+}
+
+#[test]
 fn a_host_is_tried_while_others_work_there() {
     let Some(scene) = start(&there_already()) else { return };
     scene.sandbox.ok(&["submit", "job.yaml"]);
@@ -107,7 +144,7 @@ fn a_host_is_tried_while_others_work_there() {
     let said = scene.sandbox.ok(&["platform", "check", "far"]);
     let probe = said.lines().find(|line| line.starts_with("probe")).unwrap_or_default();
     assert!(probe.contains("came home from localhost"), "{said}");
-    let there = std::fs::read_dir(scene.sandbox.path().join("home/.pilotfish/pilots")).expect("a folder");
+    let there = fs::read_dir(scene.sandbox.path().join("home/.pilotfish/pilots")).expect("a folder");
     assert_eq!(there.count(), 1, "the probe's is gone, that of the pilot at work is not");
     let right = scene.sandbox.read("ssh_config");
     scene.sandbox.write("ssh_config", &right.replace("/apart/id", "/apart/host_rsa"));

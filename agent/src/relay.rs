@@ -3,8 +3,8 @@
 //! whenever the manager connects anew; the relay's stays, and it reads the other from a file each time. Without
 //! that file it ends.
 //!
-//! It sees nothing of what it carries, which is encrypted between pilot and manager, and lets nobody in:
-//! the manager does.
+//! It sees nothing of what it carries, which is encrypted between pilot and manager, and lets nobody in: the manager
+//! does, and of those who come this way only pilots of this platform.
 
 mod visitors;
 

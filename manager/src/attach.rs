@@ -21,6 +21,7 @@ use crate::{
     agent_file::AgentFile,
     clock::Clock,
     config::{Config, TlsMode, wants_tls},
+    doors::Doors,
     handle::{Ended, Handle},
     place::{Ground, Place, Plan},
     platforms::{MakeJoin, Order, Worker},
@@ -47,7 +48,7 @@ pub(crate) struct Attacher {
     url_elsewhere: String,
     folder: PathBuf,
     users: Arc<Users>,
-    address: SocketAddr,
+    doors: Doors,
     speaks_tls: bool,
     /// Somebody has said that it is not to.
     is_plain_meant: bool,
@@ -62,7 +63,7 @@ impl Attacher {
         config: &Config,
         (settings, clock): (Settings, Clock),
         (handle, orders): (Handle, mpsc::UnboundedSender<Order>),
-        (address, access): (SocketAddr, &AccessFile),
+        (address, access, doors): (SocketAddr, &AccessFile, Doors),
         (make_join, agent_file, users): (MakeJoin, AgentFile, Arc<Users>),
     ) -> Attacher {
         Attacher {
@@ -76,7 +77,7 @@ impl Attacher {
             url_elsewhere: url_elsewhere(config, access, address),
             folder: config.folder.clone(),
             users,
-            address,
+            doors,
             speaks_tls: config.speaks_tls(),
             is_plain_meant: config.tls == TlsMode::Off,
             asker: config.asker.clone(),
@@ -108,7 +109,7 @@ impl Attacher {
             agent_file: self.agent_file.clone(),
             url_elsewhere: self.url_elsewhere.clone(),
             pilots: self.folder.join("pilots"),
-            manager: self.address,
+            doorway: Some(self.doors.of(&spec.name)),
             scheme: scheme(self.speaks_tls),
             asker: self.asker.clone(),
             account_check: Some(AccountCheck::new(self.users.clone(), &self.folder, spec, site)),

@@ -9,6 +9,7 @@ pub mod clock;
 mod collect;
 mod commit;
 pub mod config;
+pub mod doors;
 mod driver;
 mod failure_log;
 mod farewell;

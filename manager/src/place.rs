@@ -1,7 +1,7 @@
 //! Where a platform's commands are run, and what its pilots find there: this host, or an account on another,
 //! to which the agent is brought and from which pilots are led home; or a cloud, whose servers fetch it.
 
-use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use adapters::{
     Adapter, Surroundings,
@@ -19,10 +19,12 @@ use scheduler::{
     resources::Resources,
     time::Span,
 };
+use tokio::sync::OnceCell;
 
 use crate::{
     accounts::AccountCheck,
     agent_file::{self, AgentFile},
+    doors::{Door, Doorway},
 };
 
 /// To bring the agent over a slow line.
@@ -97,8 +99,8 @@ pub struct Plan {
     pub url_elsewhere: String,
     /// Where pilots keep their files on this host, if the site says nothing else.
     pub pilots: PathBuf,
-    /// Where the API listens, for the tunnel.
-    pub manager: SocketAddr,
+    /// For the tunnel; `None`: there is none.
+    pub doorway: Option<Doorway>,
     /// `https` or `http`.
     pub scheme: &'static str,
     /// Who is asked for what no file says.
@@ -113,6 +115,8 @@ pub struct Place {
     /// A cloud has none: it is asked by other means.
     adapter: Option<Box<dyn Adapter>>,
     agent: Vec<String>,
+    /// Where the tunnel ends, once there was one.
+    door: OnceCell<Door>,
     host: Host,
 }
 
@@ -157,7 +161,7 @@ impl Place {
             Some(agent) => vec![agent.clone()],
             None => plan.surroundings.agent_command.clone(),
         };
-        Some(Place { plan, adapter, agent, host })
+        Some(Place { plan, adapter, agent, door: OnceCell::new(), host })
     }
 
     /// The codec for its commands; `None`: it is a cloud.
@@ -539,7 +543,12 @@ impl Place {
     /// Lets pilots come to the host at the other end, and from there through the connection; gives the URL.
     async fn dig_tunnel(&self, ssh: &Ssh, relay: &str, agent: &[String]) -> Result<String, String> {
         let failed = |what: String| format!("failed to make a tunnel: {what}");
-        let port = ssh.forward(self.plan.manager).await.map_err(|error| failed(error.to_string()))?;
+        let open = async || match &self.plan.doorway {
+            Some(doorway) => doorway.open().map_err(|error| failed(format!("no port here: {error}"))),
+            None => Err(failed("nobody here waits for pilots".to_owned())),
+        };
+        let door = self.door.get_or_try_init(open).await?;
+        let port = ssh.forward(door.address()).await.map_err(|error| failed(error.to_string()))?;
         let words = ["relay", "--folder", relay, "--to", &port.to_string()].map(str::to_owned);
         let argv = agent.iter().cloned().chain(words).collect();
         let command = Command { argv, stdin: Vec::new(), time_limit: LOOK_LIMIT };

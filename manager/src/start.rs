@@ -27,6 +27,7 @@ use crate::{
     collect,
     commit::{self, Pending},
     config::Config,
+    doors::{Arrival, Doors},
     driver,
     farewell::Farewell,
     handle::{Ended, Handle},
@@ -426,7 +427,8 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
     };
     // Nobody is added before the platforms are there.
     let _turn = tokens.users().accounts().turn().await;
-    let api = serve(&config, (listener, identity), state);
+    let (doors, arrivals) = Doors::new(&config.folder);
+    let api = serve(&config, (listener, arrivals, identity), state);
     if !config.is_offline {
         let_in(&config, &access, &handle, &tokens)?;
     }
@@ -437,7 +439,7 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
         &config,
         (settings, clock),
         ways,
-        (address, &access),
+        (address, &access, doors),
         (join, agent_file, tokens.users().clone()),
     );
     let mut manager = Manager {
@@ -472,7 +474,7 @@ fn let_in(config: &Config, access: &AccessFile, handle: &Handle, tokens: &Tokens
 /// Answers from now on, and clears up among the files that tasks need and leave, now and then.
 fn serve(
     config: &Config,
-    (listener, identity): (tokio::net::TcpListener, Option<Identity>),
+    (listener, arrivals, identity): (tokio::net::TcpListener, mpsc::Receiver<Arrival>, Option<Identity>),
     state: ApiState,
 ) -> tokio::task::JoinHandle<()> {
     if !config.is_offline {
@@ -480,7 +482,7 @@ fn serve(
         objects.clean();
         tokio::spawn(collect::run(state.handle.clone(), state.reader.clone(), objects));
     }
-    tokio::spawn(api::serve(listener, identity.map(|identity| identity.server), state))
+    tokio::spawn(api::serve(listener, arrivals, identity.map(|identity| identity.server), state))
 }
 
 /// Where its thread cannot be started it is dropped among tasks of another runtime, which a plain one answers with a panic.
@@ -606,7 +608,8 @@ pub(crate) fn scheme(speaks_tls: bool) -> &'static str {
     if speaks_tls { "https" } else { "http" }
 }
 
-fn bind(address: SocketAddr) -> std::io::Result<tokio::net::TcpListener> {
+/// Listens there.
+pub(crate) fn bind(address: SocketAddr) -> std::io::Result<tokio::net::TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     // A port that the manager of before has just left is free.
     socket.set_reuseaddr(true)?;

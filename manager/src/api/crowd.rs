@@ -32,6 +32,10 @@ pub(super) struct Guest {
     is_known: AtomicBool,
     /// There was no place: every request is refused.
     pub(super) is_surplus: bool,
+    /// The platform through whose door it came.
+    pub(super) platform: Option<Arc<str>>,
+    /// A pilot of that platform has spoken on it.
+    is_let_in: AtomicBool,
     /// Counts it among the connections of its user.
     share: OnceLock<Share>,
     /// Counts those who are here like this one.
@@ -42,6 +46,15 @@ impl Guest {
     /// A right token has come.
     pub(super) fn is_recognized(&self) {
         self.is_known.store(true, Relaxed);
+    }
+
+    pub(super) fn is_let_in(&self) -> bool {
+        self.is_let_in.load(Relaxed)
+    }
+
+    /// A token of a pilot of its platform has come.
+    pub(super) fn let_in(&self) {
+        self.is_let_in.store(true, Relaxed);
     }
 
     /// A user's token has come: the first time it is counted among the user's connections. Errors: those of `count`.
@@ -66,16 +79,22 @@ impl Crowd {
         Crowd { n_max, n_placed: Arc::default(), n_surplus: Arc::default(), strangers: VecDeque::new() }
     }
 
-    /// A newcomer; `None`: there is not even room to refuse it.
-    pub(super) fn admit(&mut self) -> Option<Arc<Guest>> {
+    /// A newcomer, through the door of that platform; `None`: there is not even room to refuse it.
+    pub(super) fn admit(&mut self, platform: Option<Arc<str>>) -> Option<Arc<Guest>> {
         let is_surplus = self.n_placed.load(Relaxed) >= self.n_max && !self.send_stranger_away();
         let n_like_it = if is_surplus { &self.n_surplus } else { &self.n_placed };
         if is_surplus && n_like_it.load(Relaxed) >= N_SURPLUS_MAX {
             return None;
         }
         n_like_it.fetch_add(1, Relaxed);
-        let (is_known, share) = (AtomicBool::new(false), OnceLock::new());
-        Some(Arc::new(Guest { is_known, is_surplus, share, n_like_it: n_like_it.clone() }))
+        Some(Arc::new(Guest {
+            is_known: AtomicBool::new(false),
+            is_surplus,
+            platform,
+            is_let_in: AtomicBool::new(false),
+            share: OnceLock::new(),
+            n_like_it: n_like_it.clone(),
+        }))
     }
 
     /// The newcomer's connection has begun.

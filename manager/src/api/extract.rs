@@ -64,16 +64,7 @@ pub(super) fn bearer(
     extensions: &Extensions,
     context: &Context,
 ) -> Result<Bearer, ApiError> {
-    let header = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let (scheme, token) = header
-        .and_then(|value| value.split_once(' '))
-        .ok_or_else(|| ApiError::unauthorized("found no token; send `Authorization: Bearer TOKEN`"))?;
-    if !scheme.eq_ignore_ascii_case("bearer") {
-        return Err(ApiError::unauthorized(
-            "found another kind of authorization; send `Authorization: Bearer TOKEN`",
-        ));
-    }
-    let bearer = context.state.tokens.verify(token.trim()).map_err(|why| ApiError::not_taken(&why))?;
+    let bearer = verified(headers, context)?;
     if let Some(guest) = extensions.get::<Arc<Guest>>() {
         if let Bearer::User(user) = &bearer {
             // Beyond, the connection stays that of a stranger, who gives way to newcomers.
@@ -83,6 +74,20 @@ pub(super) fn bearer(
         guest.is_recognized();
     }
     Ok(bearer)
+}
+
+/// The same, and the connection stays that of a stranger.
+pub(super) fn verified(headers: &HeaderMap, context: &Context) -> Result<Bearer, ApiError> {
+    let header = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let (scheme, token) = header
+        .and_then(|value| value.split_once(' '))
+        .ok_or_else(|| ApiError::unauthorized("found no token; send `Authorization: Bearer TOKEN`"))?;
+    if !scheme.eq_ignore_ascii_case("bearer") {
+        return Err(ApiError::unauthorized(
+            "found another kind of authorization; send `Authorization: Bearer TOKEN`",
+        ));
+    }
+    context.state.tokens.verify(token.trim()).map_err(|why| ApiError::not_taken(&why))
 }
 
 /// The path's variable parts.

@@ -12,6 +12,7 @@ use axum::{
     Router,
     body::Body,
     extract::Request,
+    middleware::from_fn_with_state,
     response::{IntoResponse, Response},
 };
 use hyper::{
@@ -36,11 +37,13 @@ use tokio_rustls::TlsAcceptor;
 use super::{
     ApiState, Context, Shared,
     crowd::{Crowd, Guest},
+    doors,
     error::ApiError,
     parking::{Lot, Rewound, Waiting},
     patience::Patient,
     routes,
 };
+use crate::doors::Arrival;
 
 /// Bytes of a request's header and of a portion of its body at most.
 const BUFFER_BYTES_MAX: usize = 128 << 10;
@@ -49,12 +52,18 @@ const HOUSE_KEEPING: Duration = Duration::from_secs(5);
 /// After accepting failed, as it does when the process has no file left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Serves connections until `state.stop`, then lets answers in flight finish. Parked pulls and event
-/// streams are ended at once.
-pub async fn serve(listener: TcpListener, tls: Option<Arc<ServerConfig>>, state: ApiState) {
+/// Serves connections, those of `arrivals` as pilots of the platforms through whose doors they came, until
+/// `state.stop`; then lets answers in flight finish. Parked pulls and event streams are ended at once.
+pub async fn serve(
+    listener: TcpListener,
+    mut arrivals: mpsc::Receiver<Arrival>,
+    tls: Option<Arc<ServerConfig>>,
+    state: ApiState,
+) {
     let limits = state.limits;
     let context: Shared = Arc::new(Context::new(state));
     let router = routes::router(context.clone());
+    let behind_doors = router.clone().layer(from_fn_with_state(context.clone(), doors::guarded));
     let tls = tls.map(TlsAcceptor::from);
     let mut crowd = Crowd::new(limits.n_connections_max);
     let mut connections = JoinSet::new();
@@ -63,7 +72,8 @@ pub async fn serve(listener: TcpListener, tls: Option<Arc<ServerConfig>>, state:
     loop {
         let accepted = tokio::select! {
             () = &mut stopped => break,
-            accepted = listener.accept() => accepted,
+            accepted = listener.accept() => accepted.map(|(stream, _)| (stream, None)),
+            Some(Arrival { stream, platform }) = arrivals.recv() => Ok((stream, Some(platform))),
             _ = house_keeping.tick() => {
                 if context.freed.is_much() {
                     let context = context.clone();
@@ -75,20 +85,21 @@ pub async fn serve(listener: TcpListener, tls: Option<Arc<ServerConfig>>, state:
         };
         // Those that have ended are forgotten here, so that the set stays as small as the crowd.
         while connections.try_join_next().is_some() {}
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
+        let (stream, platform) = match accepted {
+            Ok(accepted) => accepted,
             Err(error) => {
                 after_failed_accept(&error, &mut crowd).await;
                 continue;
             }
         };
-        let Some(guest) = crowd.admit() else { continue };
+        let router = if platform.is_some() { &behind_doors } else { &router };
+        let Some(guest) = crowd.admit(platform) else { continue };
         let seat = Arc::downgrade(&guest);
         let connection =
             connections.spawn(attend(stream, tls.clone(), router.clone(), guest, context.clone()));
         crowd.seat(seat, connection);
     }
-    drop(listener);
+    drop((listener, arrivals));
     let all_ended = async { while connections.join_next().await.is_some() {} };
     if timeout(limits.farewell, all_ended).await.is_err() {
         tracing::warn!("connections were cut that took too long to end");

@@ -10,6 +10,7 @@ mod census;
 mod counts;
 mod crowd;
 mod declared;
+mod doors;
 mod error;
 mod events;
 mod extract;

@@ -2,6 +2,7 @@
 
 mod access;
 mod connections;
+mod doors;
 mod follow;
 mod leases;
 mod matrix;

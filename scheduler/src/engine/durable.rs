@@ -141,6 +141,11 @@ impl Durable {
         self.used.get(&platform)
     }
 
+    /// What a platform is called.
+    pub fn platform_name(&self, id: PlatformId) -> String {
+        self.platforms().get(&id).map_or_else(String::new, |spec| spec.name.clone())
+    }
+
     /// When it was asked for allocations.
     pub fn asked(&self, platform: PlatformId) -> Option<&Asked> {
         self.asked.get(&platform)

@@ -251,6 +251,10 @@ pub enum Query {
     },
     /// What a live pilot with that session may ask for.
     Session(PilotId, u64),
+    /// The name of the platform of a pilot, of one that has ended, too.
+    PlatformOfPilot(PilotId),
+    /// The same of the allocation with this tag.
+    PlatformOfTag(String),
     /// Tasks of the job in a state, as ranges.
     TasksIn(JobId, TaskFilter),
     /// What a task waits for, or has waited for.
@@ -539,6 +543,8 @@ pub enum Answer {
     Pilots(Vec<PilotView>),
     /// Platforms by number.
     Platforms(Vec<PlatformView>),
+    /// The name of a platform.
+    PlatformName(String),
     /// The platform as it is now.
     PlatformChanged(Box<PlatformView>),
     /// Allocations by number.

@@ -11,7 +11,7 @@ use super::{
     volatile::PilotState,
 };
 use crate::{
-    ids::{JobId, PilotId, PlatformId},
+    ids::{JobId, PilotId},
     pull::{
         Bundle, Held, Holdings, LeaveReason, NodeFacts, Part, PilotCommand, Pull, PullAnswer, Registered,
         Registration, Template,
@@ -102,7 +102,7 @@ impl Turn<'_> {
     fn answer_registration(&mut self, request: RequestId, id: PilotId) {
         let Some(pilot) = self.durable.pilots().get(&id) else { return };
         let (acknowledged, session) = (pilot.acknowledged, pilot.session());
-        let platform = self.name_of(pilot.platform);
+        let platform = self.durable.platform_name(pilot.platform);
         let registered = Registered { pilot: id, acknowledged, platform, session };
         self.answer(request, Answer::Registered(registered));
     }
@@ -114,10 +114,6 @@ impl Turn<'_> {
         if state.second_join_at.replace(self.now).is_none() {
             self.notify(Notice::JoinedTwice { pilot, tag: tag.to_owned() });
         }
-    }
-
-    fn name_of(&self, platform: PlatformId) -> String {
-        self.durable.platforms().get(&platform).map_or_else(String::new, |spec| spec.name.clone())
     }
 
     /// The pilot in whose place a new one comes, or that has the place and keeps it. A join token serves once for each

@@ -37,7 +37,7 @@ impl Reader<'_> {
             reasons.push(self.weights_of(row));
             for ((cell, weight), id) in row.cells.iter().zip(row.weights.shares()).zip(&quotas.platforms) {
                 reasons.push(Reason::WeightOf {
-                    platform: self.platform_name(*id),
+                    platform: self.durable.platform_name(*id),
                     weight: *weight,
                     n_slots: cell.n_slots,
                     mean: cell.runtime_s.map(Span::from_secs_f64),
@@ -58,7 +58,8 @@ impl Reader<'_> {
         let platform = self.volatile.jobs.get(&id)?.profiled_on?;
         let run = self.volatile.profiling.get(&platform)?;
         let jobs = vec![(id, run.slots().get(&id).copied()?)];
-        let reason = Reason::Profiling { platform: self.platform_name(platform), pilot: run.pilot(), jobs };
+        let reason =
+            Reason::Profiling { platform: self.durable.platform_name(platform), pilot: run.pilot(), jobs };
         Some((platform, reason))
     }
 
@@ -66,7 +67,7 @@ impl Reader<'_> {
     pub(super) fn profiling_at(&self, id: PilotId, platform: PlatformId) -> Option<Reason> {
         let run = self.volatile.profiling_at(id)?;
         let jobs = run.slots().iter().map(|(job, n_slots)| (*job, *n_slots)).collect();
-        Some(Reason::Profiling { platform: self.platform_name(platform), pilot: Some(id), jobs })
+        Some(Reason::Profiling { platform: self.durable.platform_name(platform), pilot: Some(id), jobs })
     }
 
     fn moves_of(&self, application: &str) -> Vec<Reason> {
@@ -92,14 +93,14 @@ impl Reader<'_> {
             application: row.kind.application.clone(),
             policy: self.distribution().to_owned(),
             weights: cells
-                .map(|((cell, weight), id)| (self.platform_name(*id), *weight, cell.n_left))
+                .map(|((cell, weight), id)| (self.durable.platform_name(*id), *weight, cell.n_left))
                 .collect(),
         }
     }
 
     /// What was declared of an application there, if that was far off.
     fn declared_off(&self, application: &str, id: PlatformId) -> Option<Reason> {
-        let platform = self.platform_name(id);
+        let platform = self.durable.platform_name(id);
         let known = self.durable.facts().known(id, application);
         let (declared, measured) = known.off(&platform)?;
         Some(Reason::DeclaredOff {
@@ -115,7 +116,7 @@ impl Reader<'_> {
     fn left_to_others(&self, row: &Row, platform: PlatformId, cell: &Cell) -> Option<Reason> {
         if cell.is_shunned && !cell.is_late(self.now) {
             return Some(Reason::FailsThere {
-                platform: self.platform_name(platform),
+                platform: self.durable.platform_name(platform),
                 error_rate: cell.error_rate,
                 tried: cell.tried_at.map(|at| self.now.since(at)),
             });
@@ -124,7 +125,7 @@ impl Reader<'_> {
         let own = cell.success_s().filter(|_| cell.is_late(self.now))?;
         let others = row.cells.iter().filter(|cell| cell.n_slots > 0).filter_map(Cell::success_s);
         Some(Reason::LeftToOthers {
-            platform: self.platform_name(platform),
+            platform: self.durable.platform_name(platform),
             takes: Span::from_secs_f64(own),
             others_begin: Span::from_secs_f64(self.volatile.guide.quotas.last_end_s),
             others_take: Span::from_secs_f64(others.reduce(f64::min)?),
@@ -137,7 +138,7 @@ impl Reader<'_> {
         let policy = allocation::words::to_word(self.durable.policies(self.settings.policies).allocation);
         let share = |id: &PlatformId| {
             Some(Reason::ShareOf {
-                platform: self.platform_name(*id),
+                platform: self.durable.platform_name(*id),
                 user: job.request.user.clone(),
                 policy: policy.clone(),
                 cores: guide.share(*id, &job.request.user)?,
@@ -169,7 +170,7 @@ impl Reader<'_> {
         let floor = Floor::of(self.settings, self.durable, self.volatile, self.now);
         let reason = |one: Prospect| Reason::PlacedWith {
             policy: none_or::to_word(Some(policy)).to_owned(),
-            platform: self.platform_name(one.platform),
+            platform: self.durable.platform_name(one.platform),
             wait: Span::from_secs_f64(one.wait_s),
             n_waits: self.durable.waits(one.platform).n,
             load: self.volatile.load(one.platform, self.now),

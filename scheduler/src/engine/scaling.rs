@@ -440,7 +440,7 @@ impl Turn<'_> {
         if change.after > change.before {
             self.volatile.note_raised(id);
         }
-        let platform = self.platform_name(id);
+        let platform = self.durable.platform_name(id);
         self.notify(Notice::PlatformScaled { platform, change });
         self.stir_platforms();
         self.volatile.stir_all();
@@ -512,7 +512,7 @@ impl Turn<'_> {
 
     /// The cloud's hosts are left alone; from the next interval on pilots do it.
     fn fall_back(&mut self, id: PlatformId, why: String) {
-        let platform = self.platform_name(id);
+        let platform = self.durable.platform_name(id);
         if let Some(state) = self.volatile.platforms.get_mut(&id) {
             state.watch.set.clear();
             state.watch.falls_back = true;
@@ -520,10 +520,6 @@ impl Turn<'_> {
         }
         self.notify(Notice::ScalesItself { platform, why });
         self.settle_hosts(id);
-    }
-
-    fn platform_name(&self, id: PlatformId) -> String {
-        self.durable.platforms().get(&id).map_or_else(String::new, |spec| spec.name.clone())
     }
 }
 

@@ -397,6 +397,16 @@ impl<'a> Reader<'a> {
             Query::Holdings { user, key } => Answer::Holdings(Box::new(self.holdings(&user, key.as_deref()))),
             Query::Spec(id) => Answer::Spec(self.known_job(id)?.request.spec.clone()),
             Query::Session(id, session) => Answer::Session(Box::new(self.session(id, session)?)),
+            Query::PlatformOfPilot(id) => {
+                let pilot = self.durable.pilots().get(&id).ok_or(Refusal::NoPilot(id))?;
+                Answer::PlatformName(self.durable.platform_name(pilot.platform))
+            }
+            Query::PlatformOfTag(tag) => {
+                let Some((_, held)) = self.durable.allocation_of(&tag) else {
+                    return Err(Refusal::NoAllocation(tag));
+                };
+                Answer::PlatformName(self.durable.platform_name(held.platform))
+            }
             Query::TasksIn(id, filter) => Answer::Tasks(self.tasks_in(id, self.known_job(id)?, filter)),
             Query::WaitedFor(task) => Answer::WaitedFor(self.waited_for(task)?),
         })

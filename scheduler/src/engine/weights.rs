@@ -77,7 +77,7 @@ impl Reader<'_> {
     /// All weights that there are.
     pub(super) fn weights(&self) -> WeightsView {
         let quotas = &self.volatile.guide.quotas;
-        let name = |id| self.platform_name(id);
+        let name = |id| self.durable.platform_name(id);
         let law = self.durable.policies(self.settings.policies).distribution;
         let is_known = law == Some(Distribution::Adaptive) && !quotas.rows.is_empty();
         WeightsView {
@@ -86,10 +86,6 @@ impl Reader<'_> {
             kinds: quotas.rows.iter().map(|row| view(quotas, row, self.now, &name)).collect(),
             history: self.durable.weights().changes().cloned().collect(),
         }
-    }
-
-    pub(super) fn platform_name(&self, id: PlatformId) -> String {
-        self.durable.platforms().get(&id).map_or_else(String::new, |spec| spec.name.clone())
     }
 }
 

@@ -4,7 +4,6 @@ mod probe;
 mod there;
 
 use std::{
-    net::SocketAddr,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -144,7 +143,7 @@ pub(super) fn place(config: &Config, spec: &PlatformSpec, site: &Site) -> Option
         agent_file: AgentFile::new(&config.agent_command),
         url_elsewhere: String::new(),
         pilots: config.folder.join("pilots"),
-        manager: SocketAddr::from(([127, 0, 0, 1], 0)),
+        doorway: None,
         scheme: "https",
         asker: config.asker.clone(),
         account_check: None,

@@ -39,6 +39,7 @@ use super::super::{ApiState, ConnectionLimits, serve};
 use crate::{
     budgets::OutputQuotas,
     clock::Clock,
+    doors::Doors,
     handle::{Asked, Handle},
     quotas::CurrentQuotas,
     store::Store,
@@ -58,6 +59,7 @@ pub(super) struct Scene {
     pub(super) quotas: CurrentQuotas,
     pub(super) stop: watch::Sender<bool>,
     pub(super) served: JoinHandle<()>,
+    pub(super) doors: Doors,
     /// Tags of allocations as they are asked for.
     tags: mpsc::UnboundedReceiver<String>,
     _folder: TempDir,
@@ -132,8 +134,9 @@ impl Scene {
         tokio::spawn(manager.run(queue));
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
-        let served = tokio::spawn(serve(listener, tls, state));
-        Scene { address, tokens, handle, quotas, stop, served, tags, _folder: folder }
+        let (doors, arrivals) = Doors::new(folder.path());
+        let served = tokio::spawn(serve(listener, arrivals, tls, state));
+        Scene { address, tokens, handle, quotas, stop, served, doors, tags, _folder: folder }
     }
 
     /// A token of a user.
