@@ -97,7 +97,7 @@ impl JobInput {
         // Otherwise the same mistake is named twice.
         if problems.is_empty() {
             problems = spec.validate();
-            problems.extend(spec.exposed_passwords());
+            problems.extend(spec.validate_to_submit());
         }
         if problems.is_empty() { Ok(spec) } else { Err(problems.into()) }
     }

@@ -77,8 +77,7 @@ pub(super) async fn show(
     InPath(id): InPath<JobId>,
 ) -> Result<Response, ApiError> {
     let mut view = context.job(id).await?;
-    view.output_budget_spent = context.output_budget_spent(id).await?;
-    view.output_quota_spent = context.output_quota_spent(&view.user);
+    context.tell_output(&mut view).await?;
     Ok(json(StatusCode::OK, &view))
 }
 
@@ -224,7 +223,7 @@ pub(super) fn check_files(
         return Err(ApiError::bad_request(problem));
     }
     let mut problems = spec.validate_objects();
-    problems.extend(spec.exposed_passwords());
+    problems.extend(spec.validate_to_submit());
     if !problems.is_empty() {
         return Err(ApiError::bad_job(&problems));
     }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::address::{has_user, shown_alone};
 use crate::job::limits::{N_OBJECTS_MAX, N_TEXTS_MAX};
 use crate::job::store_place::{STORE_SCHEME, StorePlace, store_of};
-use crate::job::taken::{fixed_folder, folder, is_pattern, matches, may_match};
+use crate::job::taken::{fixed_folder, fixed_part, folder, is_pattern, matches, may_match, plain};
 use crate::job::{JobSpec, Problem, TakenFiles};
 use crate::sweep::{Value, Values};
 use crate::template::{Scope, Source as Slot, Template};
@@ -142,7 +142,7 @@ pub enum Several {
     /// All in a folder.
     Folder,
     /// Those whose path below the task's folder matches: `*` is any characters of a name, `?` is one of them, and `**`
-    /// any characters.
+    /// any characters; a backslash makes the next character stand for itself.
     Pattern(String),
 }
 
@@ -500,8 +500,8 @@ impl FileTemplates {
             if template.source != Source::Tasks {
                 continue;
             }
-            let (from, to) =
-                (render(&template.from, spec, job_id, index), render(&template.to, spec, job_id, index));
+            let from = render_source(&template.from, &input.from, spec, job_id, index);
+            let to = render(&template.to, spec, job_id, index);
             for (from, to) in names(input.lines, &from).into_iter().zip(names(input.lines, &to)) {
                 let taken = TakenFiles::new(n, input, from, to);
                 all.push(taken.map_err(|(field, found)| outside(format!("inputs[{n}].{field}"), &found))?);
@@ -522,7 +522,8 @@ impl FileTemplates {
     ) -> Result<Vec<TaskOutputFile>, Problem> {
         let mut all = Vec::with_capacity(self.outputs.len());
         for (n, ((from, to), output)) in self.outputs.iter().zip(&spec.outputs).enumerate() {
-            let (from, to) = (render(from, spec, job_id, index), render(to, spec, job_id, index));
+            let from = render_source(from, &output.from, spec, job_id, index);
+            let to = render(to, spec, job_id, index);
             if output.is_several() {
                 all.push(several(n, output, &from, &to)?);
                 continue;
@@ -572,7 +573,7 @@ fn several(n: usize, output: &Output, from: &str, to: &str) -> Result<TaskOutput
     let wrong_from = || outside(format!("outputs[{n}].from"), from);
     let (base, several) = if is_pattern(&output.from) {
         let pattern = safe_relative(from).ok_or_else(wrong_from)?.to_string_lossy().into_owned();
-        let base = PathBuf::from(fixed_folder(&pattern));
+        let base = PathBuf::from(&*plain(fixed_part(&pattern)));
         (base, Several::Pattern(pattern))
     } else {
         (folder(from).ok_or_else(wrong_from)?, Several::Folder)
@@ -667,8 +668,20 @@ fn render(template: &Template, spec: &JobSpec, job_id: u64, index: u64) -> Strin
     render_with(template, spec, job_id, index, &spec.sweep.values(index))
 }
 
+/// A path, or where its template is a pattern, a pattern in which values stand for themselves.
+fn render_source(template: &Template, from: &str, spec: &JobSpec, job_id: u64, index: u64) -> String {
+    match is_pattern(from) {
+        true => template.render_pattern(&scope(spec, job_id, index, &spec.sweep.values(index))),
+        false => render(template, spec, job_id, index),
+    }
+}
+
 fn render_with(template: &Template, spec: &JobSpec, job_id: u64, index: u64, values: &[Value<'_>]) -> String {
-    template.render(&Scope { values, index, job_id, job_name: &spec.name, cores: spec.cores })
+    template.render(&scope(spec, job_id, index, values))
+}
+
+fn scope<'a>(spec: &'a JobSpec, job_id: u64, index: u64, values: &'a [Value<'a>]) -> Scope<'a> {
+    Scope { values, index, job_id, job_name: &spec.name, cores: spec.cores }
 }
 
 /// The place that a text names. Which stores a job needs is told by its templates.
@@ -716,9 +729,8 @@ impl JobSpec {
         problems
     }
 
-    /// Addresses with a user name or a password in them. Whoever submits a job checks this, and the manager does: the
-    /// job would stand in the store with the password. Jobs that are in a store already are left alone.
-    pub fn exposed_passwords(&self) -> Vec<Problem> {
+    /// Addresses with a user name or a password in them: the job would stand in the store with the password.
+    pub(super) fn exposed_passwords(&self) -> Vec<Problem> {
         let inputs = self.inputs.iter().map(|input| &input.from).enumerate();
         let outputs = self.outputs.iter().map(|output| &output.to).enumerate();
         let inputs = inputs.map(|(n, text)| (format!("inputs[{n}].from"), text));

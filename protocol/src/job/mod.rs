@@ -18,6 +18,7 @@ mod problem;
 mod shebang;
 mod spec;
 mod store_place;
+mod streams;
 mod suggest;
 mod taken;
 mod validate;

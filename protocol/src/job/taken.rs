@@ -1,6 +1,7 @@
 //! Files that tasks leave for those that wait for them. They are known by where they go below their submitter's
 //! folder; who has them and what they hold, the manager knows when the task is about to begin.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 
 use crate::job::{Input, safe_relative};
@@ -12,7 +13,8 @@ pub struct TakenFiles {
     pub input: usize,
     /// Entries of its stage's `after`: of whose tasks.
     pub after: Vec<usize>,
-    /// Where the file goes below the submitter's folder, or a pattern of that.
+    /// Where the file goes below the submitter's folder, or a pattern of that, in which a backslash makes the next
+    /// character stand for itself.
     pub from: String,
     /// Whether it is a pattern: `*` is any characters of a name, `?` is one of them, `**/` any folders or none, and
     /// `**` elsewhere any characters.
@@ -33,10 +35,9 @@ impl TakenFiles {
         from: &str,
         to: &str,
     ) -> Result<TakenFiles, (&'static str, String)> {
-        // A value with a star in it means that very file.
         let is_pattern = is_pattern(&input.from);
-        let plain = |path: PathBuf| path.to_string_lossy().into_owned();
-        let source = safe_relative(from).map(plain).ok_or_else(|| ("from", from.to_owned()))?;
+        let shown = |path: PathBuf| path.to_string_lossy().into_owned();
+        let source = safe_relative(from).map(shown).ok_or_else(|| ("from", from.to_owned()))?;
         let target = match is_pattern {
             true => folder(to),
             false => safe_relative(to),
@@ -52,8 +53,8 @@ impl TakenFiles {
         if !self.is_pattern {
             return (self.from == path).then(|| self.to.clone());
         }
-        let fixed = fixed_folder(&self.from);
-        let name = path.strip_prefix(fixed).filter(|_| matches(&self.from, path))?;
+        let fixed = plain(fixed_part(&self.from));
+        let name = path.strip_prefix(&*fixed).filter(|_| matches(&self.from, path))?;
         safe_relative(name).map(|name| self.to.join(name))
     }
 }
@@ -63,11 +64,38 @@ pub(super) fn is_pattern(from: &str) -> bool {
     from.contains(['*', '?'])
 }
 
-/// The folder of a pattern before anything in it may differ: `a/` of `a/b*/c`.
-pub(super) fn fixed_folder(pattern: &str) -> &str {
-    let first = pattern.find(['*', '?']).unwrap_or(pattern.len());
-    let end = pattern[..first].rfind('/').map_or(0, |slash| slash + 1);
-    &pattern[..end]
+/// The folder of a template of a pattern before anything in it may differ: `a/` of `a/b*/c`.
+pub(super) fn fixed_folder(template: &str) -> &str {
+    folder_before(template, template.find(['*', '?']))
+}
+
+/// The same of a pattern, in which backslashes may make a star one that stands for itself.
+pub(super) fn fixed_part(pattern: &str) -> &str {
+    let mut is_escaped = false;
+    let first = pattern.find(|c| {
+        let is_wild = !is_escaped && matches!(c, '*' | '?');
+        is_escaped = !is_escaped && c == '\\';
+        is_wild
+    });
+    folder_before(pattern, first)
+}
+
+fn folder_before(text: &str, first: Option<usize>) -> &str {
+    let end = text[..first.unwrap_or(text.len())].rfind('/').map_or(0, |slash| slash + 1);
+    &text[..end]
+}
+
+/// The text for which a part of a pattern stands that has nothing in it that may differ.
+pub(super) fn plain(pattern: &str) -> Cow<'_, str> {
+    if !pattern.contains('\\') {
+        return Cow::Borrowed(pattern);
+    }
+    let mut text = String::new();
+    let mut rest = pattern.chars();
+    while let Some(found) = rest.next() {
+        text.push(if found == '\\' { rest.next().unwrap_or(found) } else { found });
+    }
+    Cow::Owned(text)
 }
 
 /// A folder below another, or (`.`) that one itself.
@@ -214,6 +242,12 @@ fn parts(pattern: &str) -> Vec<Part> {
             continue;
         }
         rest = &rest[found.len_utf8()..];
+        if found == '\\' {
+            let meant = rest.chars().next().unwrap_or(found);
+            rest = rest.get(meant.len_utf8()..).unwrap_or("");
+            parts.push(Part::Is(meant));
+            continue;
+        }
         match (found, parts.last_mut()) {
             ('*', Some(last @ (Part::OfName | Part::Any))) => *last = Part::Any,
             ('*', _) => parts.push(Part::OfName),
@@ -230,7 +264,7 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::{TakenFiles, fixed_folder, matches, may_match};
+    use super::{TakenFiles, fixed_folder, fixed_part, matches, may_match};
     use crate::job::Input;
 
     #[test]
@@ -263,6 +297,11 @@ mod tests {
             ("a?c", "ac", false),
             ("*a*b*", "xxaxxbxx", true),
             ("*a*b*", "xxbxxaxx", false),
+            (r"a\*/*", "a*/x", true),
+            (r"a\*/*", "ab/x", false),
+            (r"\?\\?", r"?\x", true),
+            (r"\?\\?", r"a\x", false),
+            (r"a\", r"a\", true),
         ] {
             assert_eq!(matches(pattern, path), expected, "{pattern} {path}");
         }
@@ -318,6 +357,9 @@ mod tests {
         };
         assert_eq!(fixed_folder("a/b*/c"), "a/");
         assert_eq!(taken("a/b*/c", "in/").target("a/b1/c").as_deref(), Some(Path::new("in/b1/c")));
+        assert_eq!(fixed_part(r"a\*/b/c?/d"), r"a\*/b/");
+        assert_eq!(fixed_part(r"a\\*/b"), "");
+        assert_eq!(taken(r"a\*/*", "in/").target("a*/c").as_deref(), Some(Path::new("in/c")));
         assert_eq!(taken("**", ".").target("a/b1/c").as_deref(), Some(Path::new("a/b1/c")));
         assert_eq!(taken("a/b", "c").target("a/b").as_deref(), Some(Path::new("c")));
         assert_eq!(taken("a/b", "c").target("a/bc"), None);

@@ -7,12 +7,13 @@ use crate::address;
 use crate::job::compile::Templates;
 use crate::job::files::{FILE_SCHEME, kind_of};
 use crate::job::problem::quoted;
-use crate::job::taken::fixed_folder;
+use crate::job::taken::fixed_part;
 use crate::job::validate::Check;
 use crate::job::{
     JobSpec, Output, OutputTarget, Several, Source, TaskInput, TaskOutputFile, WorkDirPolicy, limits,
 };
-use crate::template::{self, Template};
+use crate::sweep::Column;
+use crate::template::{self, Slot, Template};
 
 /// How files are written in job files that other stages leave.
 pub(super) const STAGE_SCHEME: &str = "stage:";
@@ -190,26 +191,11 @@ impl Check {
     fn output_targets(&mut self, job: &JobSpec, templates: &Templates) {
         for n in 0..job.outputs.len() {
             let Some(to) = templates.files.target_of(n) else { continue };
-            let mut named: Vec<usize> = Vec::new();
-            let mut names_task = false;
             let output = &job.outputs[n];
             let names: Vec<&str> = job.sweep.names().collect();
             // Of several files the names differ that they keep.
             let kept = Template::parse(output.kept_part(), template::Mode::Plain, &names).unwrap_or_default();
-            for slot in to.slots().chain(kept.slots()) {
-                match slot.source {
-                    template::Source::Index | template::Source::Number => names_task = true,
-                    template::Source::Parameter(place) => named.extend(job.sweep.dimension_of(place)),
-                    template::Source::JobId | template::Source::JobName | template::Source::Cores => {}
-                }
-            }
-            let is_free = |(n, dimension): &(usize, &crate::sweep::Dimension)| {
-                dimension.len() > 1 && !named.contains(n)
-            };
-            let free = job.sweep.dimensions.iter().enumerate().find(is_free);
-            let column = free.and_then(|(_, dimension)| dimension.columns.first());
-            // A sample may have one task of each.
-            if let Some(column) = column.filter(|_| !names_task && job.sweep.sample.is_none()) {
+            if let Some(column) = unnamed(job, to.slots().chain(kept.slots())) {
                 let (what, expected) = match output.is_several() {
                     false => (
                         "file",
@@ -238,7 +224,7 @@ impl Check {
             let pattern = match &output.several {
                 None => None,
                 Some(Several::Folder) => Some("**".to_owned()),
-                Some(Several::Pattern(pattern)) => Some(pattern[fixed_folder(pattern).len()..].to_owned()),
+                Some(Several::Pattern(pattern)) => Some(pattern[fixed_part(pattern).len()..].to_owned()),
             };
             let target = pattern.and_then(|name| output.to.join(Path::new(&name)));
             let key = match target.unwrap_or(output.to) {
@@ -335,6 +321,23 @@ impl Check {
         }
         Some((taken.len() + written.len() - n_before) as u64)
     }
+}
+
+/// A parameter whose values do not make a difference to a name with these placeholders; tasks that differ only in it
+/// have one name.
+pub(super) fn unnamed<'j>(job: &'j JobSpec, slots: impl Iterator<Item = &'j Slot>) -> Option<&'j Column> {
+    let mut named: Vec<usize> = Vec::new();
+    for slot in slots {
+        match slot.source {
+            template::Source::Index | template::Source::Number => return None,
+            template::Source::Parameter(place) => named.extend(job.sweep.dimension_of(place)),
+            template::Source::JobId | template::Source::JobName | template::Source::Cores => {}
+        }
+    }
+    // A sample may have one task of each.
+    let mut dimensions = job.sweep.dimensions.iter().enumerate().filter(|_| job.sweep.sample.is_none());
+    let free = dimensions.find(|(n, dimension)| dimension.len() > 1 && !named.contains(n));
+    free.and_then(|(_, dimension)| dimension.columns.first())
 }
 
 /// The name in `{name}`.

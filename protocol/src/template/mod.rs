@@ -187,6 +187,23 @@ impl Template {
         text
     }
 
+    /// The same for a pattern of paths: what `*` and `?` of the template may stand for, those of values stand for
+    /// themselves. A backslash before a character makes it one that stands for itself.
+    pub fn render_pattern(&self, scope: &Scope<'_>) -> String {
+        let mut text = String::new();
+        for part in &self.parts {
+            match part {
+                Part::Literal(literal) => push_escaped(&mut text, literal, &['\\']),
+                Part::Slot(slot) => {
+                    let mut value = String::new();
+                    slot.render(scope, &mut value);
+                    push_escaped(&mut text, &value, &['\\', '*', '?']);
+                }
+            }
+        }
+        text
+    }
+
     /// The placeholders, in order.
     pub fn slots(&self) -> impl Iterator<Item = &Slot> {
         self.parts.iter().filter_map(|part| match part {
@@ -210,6 +227,16 @@ impl Template {
             Source::Parameter(_) | Source::Index | Source::Number => false,
             Source::JobId | Source::JobName | Source::Cores => true,
         })
+    }
+}
+
+/// Puts a backslash before each of these characters.
+fn push_escaped(text: &mut String, more: &str, special: &[char]) {
+    for found in more.chars() {
+        if special.contains(&found) {
+            text.push('\\');
+        }
+        text.push(found);
     }
 }
 

@@ -97,7 +97,7 @@ impl Resolver<'_> {
         if !self.gaps.has_unknown_names {
             problems.extend(spec.validate_templates());
         }
-        problems.extend(spec.exposed_passwords());
+        problems.extend(spec.validate_to_submit());
         if problems.is_empty() && self.problems.is_empty() {
             problems.extend(files::missing(spec));
         }

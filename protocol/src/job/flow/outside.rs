@@ -2,7 +2,7 @@
 
 use crate::job::flow::{Check, N_COMPARED};
 use crate::job::problem::quoted;
-use crate::job::taken::{fixed_folder, may_match};
+use crate::job::taken::{fixed_part, may_match, plain};
 use crate::job::{OutputTarget, Problem, Several, TakenFiles};
 
 /// What comparing names with patterns of groups may cost, of all stages together; a name costs one.
@@ -49,7 +49,8 @@ impl Check<'_> {
         if !is_grouped || taken.from == "**" {
             return Ok(());
         }
-        let folder = fixed_folder(&taken.from);
+        let folder = plain(fixed_part(&taken.from));
+        let folder = &*folder;
         for (on, tasks) in self.before(stage, task, taken) {
             if !self.by_name.contains_key(&on) {
                 let names = self.names_of(on);
@@ -94,7 +95,7 @@ impl Check<'_> {
                 let mut path = path.to_string_lossy().into_owned();
                 let tail = output.several.map(|several| match several {
                     Several::Folder => ANY_NAME.to_owned(),
-                    Several::Pattern(pattern) => pattern[fixed_folder(&pattern).len()..].to_owned(),
+                    Several::Pattern(pattern) => pattern[fixed_part(&pattern).len()..].to_owned(),
                 });
                 if tail.is_some() && !path.is_empty() {
                     path.push('/');

@@ -70,6 +70,36 @@ fn stages_take_what_others_leave_by_name_or_pattern() {
     assert_eq!((again.validate(), &again), (Vec::new(), &workflow));
 }
 
+#[test]
+fn stars_and_question_marks_of_values_stand_for_themselves_in_patterns() {
+    let workflow = |values: &str, tasks: &str| {
+        load(&format!(
+            "stages:\n  sim: {{command: x, sweep: {{s: {values}, n: [1, 2]}}, \
+             outputs: [{{from: \"{{s}}-*\", to: \"sim/{{s}}/{{n}}\"}}, {{from: e, to: \"e/{{s}}/{{n}}\"}}]}}\n  \
+             mean: {{command: x, sweep: {{s: {values}}}, inputs: [\"stage:sim/e/{{s}}/*\"], \
+             after: {{stage: sim, tasks: {tasks}}}}}\n"
+        ))
+        .unwrap_or_else(|said| panic!("{values} {tasks}: {said}"))
+    };
+    for tasks in ["all", "groups"] {
+        for (values, other) in [("['C*', CC]", "CC"), ("['a?', ab]", "ab"), (r"['a\', ab]", "ab")] {
+            let workflow = workflow(values, tasks);
+            let value = values[2..].split('\'').next().unwrap();
+            let [first] = &taken(&workflow, 1, 0)[..] else { panic!("not one pattern") };
+            assert_eq!(
+                first.target(&format!("e/{value}/1")),
+                Some(format!("e/{value}/1").into()),
+                "{values}"
+            );
+            assert_eq!(first.target(&format!("e/{other}/1")), None, "{values}");
+            let output = &workflow.stages[0].job.compile().unwrap().outputs(0, 0).unwrap()[0];
+            assert_eq!(output.name_of(&format!("{value}-1")), Some(format!("{value}-1").into()), "{values}");
+            assert_eq!(output.name_of(&format!("{other}-1")), None, "{values}");
+            assert!(output.may_go_to(&format!("sim/{value}/1/{value}-1")), "{values}");
+        }
+    }
+}
+
 /// Without a bound this would take hours.
 #[test]
 fn of_a_billion_tasks_with_files_some_are_looked_at() {

@@ -1,0 +1,123 @@
+//! Files of standard output and error: each task has its own.
+
+use std::collections::HashMap;
+use std::path::{Component, Path, PathBuf};
+
+use crate::job::compile::{StreamTemplate, Templates};
+use crate::job::problem::quoted;
+use crate::job::validate_files::unnamed;
+use crate::job::{JobSpec, Problem};
+use crate::template::{Scope, Template};
+
+/// Names of so many tasks are made to be compared. Those of others are compared by the parameters in the template alone.
+const N_COMPARED: u64 = 100_000;
+
+const EXPECTED: &str = "they would overwrite each other; put {index} or the parameter into the name";
+
+impl JobSpec {
+    /// What is wrong with a job that is to be submitted, beside what [`JobSpec::validate`] finds. Jobs that are in a store
+    /// already are left alone: earlier versions took such ones.
+    pub fn validate_to_submit(&self) -> Vec<Problem> {
+        let mut problems = self.exposed_passwords();
+        problems.extend(self.streams_of_two_tasks());
+        problems
+    }
+
+    /// A file of standard output or error that two tasks would write.
+    fn streams_of_two_tasks(&self) -> Option<Problem> {
+        let n_tasks = self.sweep.n_tasks();
+        let templates = Templates::parse(self).ok().filter(|_| n_tasks > 1)?;
+        let streams = [("stdio.stdout", &templates.stdout), ("stdio.stderr", &templates.stderr)];
+        let files = streams.into_iter().filter_map(|(field, stream)| match stream {
+            // One file for all tasks is refused anyway, unless it is a device.
+            StreamTemplate::File(template) if !template.is_same_for_all_tasks() => Some((field, template)),
+            _ => None,
+        });
+        let files: Vec<(&str, &Template)> = files.collect();
+        for (field, template) in &files {
+            if let Some(column) = unnamed(self, template.slots()) {
+                let found = format!("one file for all values of `{}`", column.name);
+                return Some(Problem::new(*field, found, EXPECTED));
+            }
+        }
+        let mut written: HashMap<PathBuf, u64> = HashMap::new();
+        for index in 0..n_tasks.min(N_COMPARED) {
+            let values = self.sweep.values(index);
+            let scope = Scope { values: &values, index, job_id: 0, job_name: &self.name, cores: self.cores };
+            for (field, template) in &files {
+                let path = without_dots(&self.base_dir.join(template.render(&scope)));
+                if path.starts_with("/dev") {
+                    continue;
+                }
+                let shown = quoted(&path.to_string_lossy());
+                if let Some(other) = written.insert(path, index).filter(|other| *other != index) {
+                    return Some(Problem::new(
+                        *field,
+                        format!("{shown} for tasks {other} and {index}"),
+                        EXPECTED,
+                    ));
+                }
+            }
+        }
+        None
+    }
+}
+
+/// The path without `.` and `..`, as far as names tell.
+fn without_dots(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => _ = plain.pop(),
+            other => plain.push(other),
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use crate::job::{CommandLine, JobSpec, Stream};
+
+    /// What is said of a job with these columns and this file of standard output.
+    fn said(columns: serde_json::Value, stdout: &str) -> Option<String> {
+        let command = CommandLine::Args(vec!["echo".to_owned()]);
+        let mut spec = JobSpec::new(command, "/data".into());
+        spec.sweep = serde_json::from_value(json!({"dimensions": columns, "sample": null})).unwrap();
+        spec.stdio.stdout = Stream::File(stdout.to_owned());
+        assert_eq!(spec.validate(), []);
+        spec.validate_to_submit().first().map(ToString::to_string)
+    }
+
+    fn texts(name: &str, values: &[&str]) -> serde_json::Value {
+        json!({"columns": [{"name": name, "values": {"texts": values}}]})
+    }
+
+    #[test]
+    fn two_tasks_never_write_one_file() {
+        for (values, file) in [
+            (["a", "./a"], "o/{x}"),
+            (["a//b", "a/b"], "o/{x}"),
+            (["../o/b", "b"], "o/{x}"),
+            (["a.x", "a.y"], "o/{x.stem}"),
+            (["/data/o", "o"], "{x}"),
+        ] {
+            let said = said(json!([texts("x", &values)]), file).unwrap_or_default();
+            assert!(said.starts_with("stdio.stdout: found `/data/o"), "{values:?}: {said}");
+            assert!(said.contains("for tasks 0 and 1"), "{values:?}: {said}");
+        }
+        let floats =
+            json!({"columns": [{"name": "x", "values": {"linspace": {"from": 0.0, "to": 1.0, "n": 21}}}]});
+        let rounded = said(json!([floats]), "{x:.1f}").unwrap_or_default();
+        assert!(rounded.contains("`/data/0.0` for tasks 0 and 1"), "{rounded}");
+        assert_eq!(said(json!([floats]), "{x:.2f}"), None);
+        assert_eq!(said(json!([texts("x", &["a", "./a"])]), "{index}-{x}"), None);
+        assert_eq!(said(json!([texts("x", &["null", "full"])]), "/dev/{x}"), None);
+        // A parameter that is not named is found, however far its values are apart.
+        let many = json!({"columns": [{"name": "n", "values": {"integers": [{"from": 1, "step": 1, "n": 1_000_000}]}}]});
+        let two = said(json!([texts("x", &["a", "b"]), many]), "{n}");
+        assert!(two.unwrap_or_default().contains("one file for all values of `x`"));
+    }
+}
