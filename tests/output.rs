@@ -220,10 +220,16 @@ fn a_budget_for_output_bounds_what_is_kept_and_nothing_else() {
     // Of 500 bytes each, so that some four fit.
     sandbox.write(
         "job.yaml",
-        "name: much\ncommand: 'printf %0500d 7'\nsweep: {n: {range: [1, 40]}}\nresults: {budget: 2KiB}\n",
+        "name: much\ncommand: 'printf %0500d 7'\nsweep: {n: {range: [1, 40]}}\nresults: {budget: 2KiB, extract: {seven: '(7)'}}\n",
     );
     let mut manager = serve(&sandbox);
-    sandbox.ok(&["submit", "--wait", "job.yaml"]);
+    for command in [&["submit", "--wait", "job.yaml"][..], &["wait", "1"], &["export", "1"]] {
+        let said = sandbox.run(command);
+        assert!(said.status.success(), "{}", text(&said.stderr));
+        let warned = text(&said.stderr);
+        let warning = "warning: the output budget of job 1 (2.0 KiB, results.budget) is used up";
+        assert!(warned.contains(warning), "{command:?}: {warned}");
+    }
     assert_eq!(counts(&sandbox, "1")["done"], 40, "no task suffers");
     let told_of = |sandbox: &Sandbox| {
         let output = sandbox.run(&["logs", "1", "--raw"]);
@@ -249,7 +255,8 @@ fn a_budget_for_output_bounds_what_is_kept_and_nothing_else() {
     told_of(&sandbox);
     // What comes after a restart finds no room either.
     sandbox.write("again.yaml", "name: within\ncommand: [echo, '{n}']\nsweep: {n: {range: [1, 3]}}\n");
-    sandbox.ok(&["submit", "--wait", "again.yaml"]);
+    let again = sandbox.run(&["submit", "--wait", "again.yaml"]);
+    assert!(again.status.success() && !text(&again.stderr).contains("budget"), "{}", text(&again.stderr));
     assert_eq!(sandbox.ok(&["logs", "2", "--raw"]), "1\n2\n3\n", "another job has its own");
     sandbox.ok(&["stop"]);
     manager.wait();

@@ -67,6 +67,8 @@ fn a_user_with_the_highest_priority_keeps_no_other_user_waiting() {
     assert_eq!((&shown("jobs")["used"], &shown("jobs")["most"]), (&5.into(), &5.into()));
     let job = sandbox.json(&["job", "1", "--dir", "m"]);
     assert_eq!(job["output_quota_spent"], 64 << 10, "{job}");
+    let explained = sandbox.ok(&["explain", "job", "1", "--dir", "ann"]);
+    assert!(explained.contains("the output quota of ann (64.0 KiB) is used up"), "{explained}");
     // Bob's is kept as before.
     sandbox.ok(&["submit", "-q", "--wait", "--dir", "bob", "--", "echo", "hello"]);
     assert_eq!(sandbox.ok(&["logs", "7", "--quiet", "--dir", "bob"]).trim(), "hello");
@@ -113,6 +115,13 @@ fn a_full_disk_takes_no_jobs_and_cancel_works() {
     until("the disk is found full", || !reserve.exists());
     let (code, said) = refused(&sandbox, &["submit", "--dir", "ann", "--", "true"]);
     assert!(code == Some(3) && said.contains("disk is nearly full"), "{code:?} {said}");
+    for what in
+        [&["status"][..], &["explain", "job", "2"], &["explain", "task", "2.0"], &["explain", "pilot", "1"]]
+    {
+        let said = sandbox.ok(&[what, &["--dir", "m"]].concat());
+        assert!(said.contains("no job and no output is taken until there is room"), "{what:?}: {said}");
+    }
+    assert!(sandbox.ok(&["metrics", "--dir", "m"]).contains("\npilotfish_disk_full 1\n"));
     sandbox.ok(&["cancel", "1", "--dir", "ann"]);
     until("it is over", || sandbox.json(&["job", "1", "--dir", "m"])["state"] == "cancelled");
     // The pilot keeps what a task has written until there is room.
@@ -123,6 +132,7 @@ fn a_full_disk_takes_no_jobs_and_cancel_works() {
     }
     disk.make_room();
     until("there is room again", || reserve.exists());
+    assert!(!sandbox.ok(&["status", "--dir", "m"]).contains("until there is room"));
     sandbox.ok(&["wait", "2", "--dir", "bob"]);
     assert_eq!(sandbox.ok(&["logs", "2", "--quiet", "--dir", "bob"]).trim(), "kept");
     sandbox.ok(&["submit", "-q", "--wait", "--dir", "ann", "--", "true"]);

@@ -526,6 +526,24 @@ fn a_full_disk_of_the_manager_is_told_to_who_submits_and_keeps_nothing_half() {
 }
 
 #[test]
+fn a_run_whose_files_find_no_room_says_so() {
+    let sandbox = Sandbox::new();
+    let Some(_disk) = Disk::mount(&sandbox, "full", "size=6m") else { return };
+    sandbox.write(
+        "job.yaml",
+        "command: 'head -c 100000 /dev/zero > out'\nsweep: {n: [1, 2]}\noutputs: [{from: out, to: \"res/{n}\"}]\n",
+    );
+    let run = sandbox.start("run", &["run", "--dir", "full/run", "job.yaml"]);
+    let said = || sandbox.read("run.err");
+    until("it says why it stands still", || said().contains("stands still: "));
+    assert!(said().contains("wait for") && said().contains("the manager's disk is full"), "{}", said());
+    let explained = sandbox.ok(&["explain", "job", "1", "--dir", "full/run"]);
+    assert!(explained.contains("the manager's disk is full"), "{explained}");
+    run.signal(Signal::SIGINT);
+    run.wait();
+}
+
+#[test]
 fn a_full_disk_of_a_cache_loses_what_nobody_uses_and_then_files_go_elsewhere() {
     let sandbox = Sandbox::new();
     let Some(_disk) = Disk::mount(&sandbox, "small", "size=8m") else { return };

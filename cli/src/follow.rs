@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use protocol::api::StreamEvent;
+use protocol::api::{ReasonRow, StreamEvent};
 use scheduler::{
-    engine::views::JobView,
+    engine::views::{Counts, JobView},
+    explain::Reason,
     ids::{JobId, TaskId},
     time::Span,
 };
@@ -19,6 +20,8 @@ use crate::{
 const AWAY_LIMIT: Duration = Duration::from_secs(300);
 /// How soon it is tried again.
 const RETRY_DELAY: Duration = Duration::from_millis(500);
+/// When no task has ended for so long, it is asked what is in the way; then after twice that time, and so on.
+const STILL: Duration = Duration::from_secs(20);
 /// How often something is shown although nothing has come.
 const TICK: Duration = Duration::from_secs(1);
 
@@ -84,11 +87,16 @@ async fn follow_stream(
         None => client.events(job).await?,
     };
     let mut tick = tokio::time::interval(TICK);
+    let (mut moved_at, mut n_ended, mut patience) = (Instant::now(), None, STILL);
     loop {
         let event = tokio::select! {
             event = events.next() => event?,
             _ = tick.tick() => {
                 progress.tick();
+                if moved_at.elapsed() >= patience {
+                    patience *= 2;
+                    tell_obstacle(client, job, progress).await;
+                }
                 continue;
             }
         };
@@ -97,6 +105,10 @@ async fn follow_stream(
         match event {
             StreamEvent::Job { job: view } if view.id == job => {
                 progress.update(&view);
+                let Counts { done, failed, cancelled, .. } = view.counts;
+                if n_ended.replace((done, failed, cancelled)) != Some((done, failed, cancelled)) {
+                    (moved_at, patience) = (Instant::now(), STILL);
+                }
                 if view.ended_at.is_some() {
                     return Ok(Some(view));
                 }
@@ -109,6 +121,17 @@ async fn follow_stream(
             }
             StreamEvent::Job { .. } | StreamEvent::TaskFailed { .. } => {}
         }
+    }
+}
+
+/// Says if a full disk or a file is in the way of a job. What else tasks wait for is shown by their counts.
+async fn tell_obstacle(client: &Client, job: JobId, progress: &mut Progress) {
+    // A manager that does not answer is found out by who follows.
+    let Ok(explanation) = client.explain(&format!("job/{job}")).await else { return };
+    let is_told =
+        |row: &&ReasonRow| matches!(row.reason, Reason::DiskFull { .. } | Reason::JobWaitsForFile { .. });
+    if let Some(row) = explanation.reasons.iter().find(is_told) {
+        progress.trouble(&format!("job {job} stands still: {}", row.text));
     }
 }
 

@@ -70,11 +70,16 @@ impl Reserve {
         self.0.as_ref().is_some_and(|shared| shared.is_low.load(Relaxed))
     }
 
+    /// So many bytes are free on a disk that is so full.
+    pub(crate) fn free_when_low(&self) -> Option<u64> {
+        self.0.as_ref().filter(|_| self.is_low()).and_then(|shared| shared.free())
+    }
+
     /// Looks at the disk, on which so many bytes are about to be written.
     pub(crate) fn look(&self, n_needed: u64) {
         let Some(shared) = &self.0 else { return };
-        let Some(free) = shared.path.parent().and_then(|folder| statvfs(folder).ok()) else { return };
-        shared.judge(bytes_of(&free, free.blocks_available()), n_needed);
+        let Some(free) = shared.free() else { return };
+        shared.judge(free, n_needed);
     }
 
     /// Looks at the disk now and then, for as long as the manager lives.
@@ -91,6 +96,12 @@ impl Reserve {
 }
 
 impl Shared {
+    /// What is free on the disk, in bytes, if it says so.
+    fn free(&self) -> Option<u64> {
+        let disk = self.path.parent().and_then(|folder| statvfs(folder).ok())?;
+        Some(bytes_of(&disk, disk.blocks_available()))
+    }
+
     fn judge(&self, free: u64, n_needed: u64) {
         let mut is_there = self.is_there.lock().unwrap_or_else(PoisonError::into_inner);
         if *is_there && free < n_needed.saturating_add(FREE_BYTES_MIN) {
@@ -121,7 +132,7 @@ impl Shared {
                 true => tracing::error!(
                     %free,
                     path = %self.path.display(),
-                    "the disk is nearly full: no job and no output is taken until there is room; make some"
+                    "the disk is nearly full: no job and no output is taken until there is room"
                 ),
                 false => tracing::info!(%free, "the disk has room again"),
             }

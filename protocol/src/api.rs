@@ -88,6 +88,9 @@ pub struct Status {
     pub started_at: Time,
     /// The store's size in bytes.
     pub store_bytes: u64,
+    /// What is free of the manager's disk, in bytes, if it is so full that no job and no output is taken.
+    #[serde(default)]
+    pub low_disk_bytes: Option<u64>,
     /// Who asks.
     pub user: String,
 }

@@ -37,6 +37,20 @@ pub enum Reason {
     OutputBudgetSpent {
         n_bytes: u64,
     },
+    OutputQuotaSpent {
+        user: String,
+        n_bytes: u64,
+    },
+    /// So much of the manager's disk is free.
+    DiskFull {
+        free_bytes: u64,
+    },
+    /// Tasks of a job wait for this file at a pilot.
+    JobWaitsForFile {
+        pilot: PilotId,
+        n_tasks: u64,
+        what: String,
+    },
     JobOver {
         job: JobId,
         state: String,
@@ -393,6 +407,23 @@ impl fmt::Display for Reason {
                     f,
                     "its budget for output ({size}) is used up; what tasks write is kept no more (results.budget)"
                 )
+            }
+            Reason::OutputQuotaSpent { user, n_bytes } => {
+                let size = Size(*n_bytes);
+                write!(
+                    f,
+                    "the output quota of {user} ({size}) is used up; what tasks write is kept no more (quotas.output)"
+                )
+            }
+            Reason::DiskFull { free_bytes } => {
+                let free = Size(*free_bytes);
+                write!(
+                    f,
+                    "the manager's disk is nearly full ({free} free): no job and no output is taken until there is room"
+                )
+            }
+            Reason::JobWaitsForFile { pilot, n_tasks, what } => {
+                write!(f, "at pilot {pilot}, {n_tasks} task{} of it wait for {what}", plural(*n_tasks))
             }
             Reason::JobPaused { job } => {
                 write!(f, "job {job} is paused; `pilotfish resume {job}` lets it go on")

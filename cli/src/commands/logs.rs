@@ -12,7 +12,7 @@ use clap::Args;
 
 use protocol::{api::OutputRow, follow::TaskRange};
 use scheduler::{
-    engine::{interface::TaskFilter, views::JobView},
+    engine::interface::TaskFilter,
     ids::{JobId, TaskId},
     ranges::TaskSet,
 };
@@ -22,11 +22,7 @@ use crate::{
     client::{Client, OutputStream},
     failure::{Failure, Outcome},
     select::Target,
-    show::{
-        Ink, Screen,
-        format::{bytes, counted},
-        harmless::harmless_output,
-    },
+    show::{Ink, Screen, format::counted, harmless::harmless_output, job::warn_of_lost_output},
     view::{Reader, ViewArgs},
 };
 
@@ -146,19 +142,9 @@ async fn many(client: &Client, job: JobId, tasks: Option<&TaskSet>, args: &LogsA
 
 /// Says why output of some tasks may be missing.
 async fn tell_budget(client: &Client, job: JobId, args: &LogsArgs) -> Result<(), Failure> {
-    let JobView { user, output_budget_spent: spent, output_quota_spent: of_user, .. } =
-        client.job(job).await?;
-    if let Some(n_bytes) = of_user.filter(|_| !args.view.quiet) {
-        crate::show::say(&format!(
-            "the quota of output of {user} ({}, quotas.output) is used up; what tasks write since is not kept",
-            bytes(n_bytes)
-        ));
-    }
-    if let Some(n_bytes) = spent.filter(|_| !args.view.quiet) {
-        crate::show::say(&format!(
-            "the output budget of job {job} ({}, results.budget) is used up; what its tasks wrote since is not kept",
-            bytes(n_bytes)
-        ));
+    let view = client.job(job).await?;
+    if !args.view.quiet {
+        warn_of_lost_output(&view);
     }
     Ok(())
 }

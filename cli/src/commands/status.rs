@@ -95,6 +95,11 @@ fn facts(status: &Status, url: Option<&str>) -> Facts {
     };
     facts.add("manager", manager);
     facts.add("folder", format!("{} (store {})", status.folder, bytes(status.store_bytes)));
+    if let Some(free) = status.low_disk_bytes {
+        let what =
+            format!("nearly full ({} free): no job and no output is taken until there is room", bytes(free));
+        facts.add("disk", what);
+    }
     if url.is_some() {
         let ago = age(totals.now, status.started_at);
         facts.add("since", format!("{} ({ago} ago)", clock(status.started_at, totals.now)));

@@ -21,7 +21,13 @@ use crate::{
     input::JobInput,
     interrupts::unless_interrupted,
     progress::{Progress, Verbosity},
-    show::{self, Screen, format::counted, job::end_line, preview, units::json_with_units},
+    show::{
+        self, Screen,
+        format::counted,
+        job::{end_line, warn_of_lost_output},
+        preview,
+        units::json_with_units,
+    },
     staging::{self, Fetching, Sources},
     view::ViewArgs,
 };
@@ -120,6 +126,9 @@ pub async fn run(args: SubmitArgs) -> Result<Outcome, Failure> {
     let Some((job, fetched)) = unless_interrupted(over, &again).await? else {
         return Ok(Outcome::Interrupted);
     };
+    if !args.view.quiet {
+        warn_of_lost_output(&job);
+    }
     if args.view.json {
         show::print(&json_with_units(&job)?)?;
     } else if !args.view.quiet {

@@ -15,7 +15,12 @@ use crate::{
     interrupts::unless_interrupted,
     progress::{Progress, Verbosity, Voice},
     select::{JobSelector, views_of},
-    show::{self, format::count, job::end_line, units::json_with_units},
+    show::{
+        self,
+        format::count,
+        job::{end_line, warn_of_lost_output},
+        units::json_with_units,
+    },
     view::{Reader, ViewArgs},
 };
 
@@ -88,6 +93,9 @@ pub async fn run(args: WaitArgs) -> Result<Outcome, Failure> {
         tell_state(client, &jobs, args.timeout.as_deref().unwrap_or_default()).await;
         return Ok(Outcome::TimedOut);
     };
+    if !args.view.quiet {
+        ended.iter().for_each(warn_of_lost_output);
+    }
     if args.view.json {
         show::print(&json_with_units(&ended)?)?;
     } else if !args.view.quiet {

@@ -22,7 +22,7 @@ use crate::{
         self, Screen,
         facts::Facts,
         format::{bytes, count, counted},
-        job::end_line,
+        job::{end_line, warn_of_lost_output},
         preview,
         table::shortened,
         units::json_with_units,
@@ -130,6 +130,9 @@ async fn all_over(
         let job = job?;
         let how = Fetching { is_quiet: manner.quiet || manner.json, overwrites: manner.overwrites };
         staging::fetch_home(client, job.id, &spec.job, how).await?;
+        if !manner.quiet {
+            warn_of_lost_output(&job);
+        }
         if !manner.json && !manner.quiet {
             show::print(&format!("{}: {}\n", stage.name, end_line(&job)))?;
         }

@@ -70,18 +70,27 @@ pub fn facts(job: &JobView) -> Facts {
             (to_stores, "to stores"),
         ]),
     );
-    let spent =
-        |n| format!("budget ({}, results.budget) used up: what tasks write is kept no more", bytes(n));
-    facts.add_some("output", job.output_budget_spent.map(spent));
-    let spent = |n| {
-        format!(
-            "{}'s quota ({}, quotas.output) used up: what tasks write is kept no more",
-            job.user,
-            bytes(n)
-        )
-    };
-    facts.add_some("output", job.output_quota_spent.map(spent));
+    for what in spent_on_output(job) {
+        facts.add("output", format!("{what} is used up: what tasks write is kept no more"));
+    }
     facts
+}
+
+/// `the output budget of job 3 (8KiB, results.budget)` and the like: what is used up, so that output is not kept.
+fn spent_on_output(job: &JobView) -> Vec<String> {
+    let of_job = |n| format!("the output budget of job {} ({}, results.budget)", job.id, bytes(n));
+    let of_user = |n| format!("the output quota of {} ({}, quotas.output)", job.user, bytes(n));
+    let spent = [job.output_budget_spent.map(of_job), job.output_quota_spent.map(of_user)];
+    spent.into_iter().flatten().collect()
+}
+
+/// Warns of output that was not kept.
+pub fn warn_of_lost_output(job: &JobView) {
+    for what in spent_on_output(job) {
+        super::say(&format!(
+            "warning: {what} is used up: output since then is not kept, and values extracted from it are missing"
+        ));
+    }
 }
 
 /// `5MiB from the manager, 1GiB from caches of nodes`

@@ -127,6 +127,7 @@ impl Watcher {
             Some(jobs) => {
                 for id in jobs {
                     let view = watcher.context.own_job(&watcher.user, id).await?;
+                    let view = watcher.with_output(view).await;
                     watcher.show(view);
                 }
             }
@@ -149,6 +150,7 @@ impl Watcher {
                 self.rests.insert(id, Instant::now() + PAUSE);
                 // What led to this view has been announced before it: a watcher goes when a job is over.
                 if self.take_announced().await? {
+                    let view = self.with_output(view).await;
                     self.show(view);
                 } else {
                     self.due.insert(id, Instant::now());
@@ -243,6 +245,15 @@ impl Watcher {
         self.rests.retain(|_, until| *until > now);
         let at = self.rests.get(&id).copied().unwrap_or(now);
         self.due.entry(id).or_insert(at);
+    }
+
+    /// Who follows a job to its end hears whether its output was kept.
+    async fn with_output(&self, mut view: JobView) -> JobView {
+        if self.jobs.is_some() && view.ended_at.is_some() {
+            // That it is over is told, whatever the disk does.
+            let _ = self.context.tell_output(&mut view).await;
+        }
+        view
     }
 
     fn show(&mut self, job: JobView) {

@@ -39,6 +39,8 @@ pub(super) async fn show(State(context): State<Shared>, _user: User) -> Result<R
     page.one("gauge", "up", "1 while a manager runs; `pilotfish metrics` says 0 without one.", 1.0);
     page.one("gauge", "start_time_seconds", "When the manager started, since the Unix epoch.", started_s);
     page.one("gauge", "store_bytes", "The size of the store.", store_bytes as f64);
+    let help = "1 while the manager's disk is so full that no job and no output is taken.";
+    page.one("gauge", "disk_full", help, f64::from(u8::from(context.state.reserve.is_low())));
     let (n_in, n_out) = context.objects.n_moved();
     let moved = [("in", n_in), ("out", n_out)].map(|(way, n)| (vec![("direction", way)], n as f64));
     let help = "Bytes of files that submitters and pilots have brought, and fetched, since the start.";

@@ -285,6 +285,13 @@ impl Context {
         Ok((n_bytes >= budget).then_some(budget))
     }
 
+    /// Says of a job whether output of it is kept.
+    async fn tell_output(&self, view: &mut JobView) -> Result<(), ApiError> {
+        view.output_budget_spent = self.output_budget_spent(view.id).await?;
+        view.output_quota_spent = self.output_quota_spent(&view.user);
+        Ok(())
+    }
+
     /// A user's quota of output, in bytes, if that is used up.
     fn output_quota_spent(&self, user: &str) -> Option<u64> {
         self.state.outputs.spent(user)

@@ -56,6 +56,7 @@ pub(super) async fn status(State(context): State<Shared>, user: User) -> Result<
         pid: std::process::id(),
         started_at: context.state.started_at,
         store_bytes,
+        low_disk_bytes: context.state.reserve.free_when_low(),
         user: user.name,
     };
     Ok(json(StatusCode::OK, &status))
@@ -103,10 +104,17 @@ pub(super) async fn explain_job(
     user: User,
     InPath(job): InPath<JobId>,
 ) -> Result<Response, ApiError> {
-    context.own_job(&user, job).await?;
+    let view = context.own_job(&user, job).await?;
     let mut reasons = context.reasons(Query::ExplainJob(job)).await?;
+    if view.ended_at.is_none() {
+        let waits = context.waits.of_job(job, Instant::now());
+        let waits = waits.map(|(pilot, n_tasks, what)| Reason::JobWaitsForFile { pilot, n_tasks, what });
+        reasons.splice(0..0, context.disk_full().into_iter().chain(waits));
+    }
     let spent = context.output_budget_spent(job).await?;
     reasons.extend(spent.map(|n_bytes| Reason::OutputBudgetSpent { n_bytes }));
+    let spent = context.output_quota_spent(&view.user);
+    reasons.extend(spent.map(|n_bytes| Reason::OutputQuotaSpent { user: view.user, n_bytes }));
     Ok(explanation(reasons))
 }
 
@@ -119,6 +127,12 @@ pub(super) async fn explain_task(
     context.own_job(&user, job).await?;
     let task = TaskId { job, index };
     let mut reasons = context.reasons(Query::ExplainTask(task)).await?;
+    let is_over = |reason: &Reason| {
+        matches!(reason, Reason::TaskDone | Reason::TaskFailed { .. } | Reason::TaskCancelled { .. })
+    };
+    if !reasons.iter().any(is_over) {
+        reasons.splice(0..0, context.disk_full());
+    }
     let at = reasons.iter().find_map(|reason| match reason {
         Reason::TaskQueued { pilot, .. } | Reason::TaskRuns { pilot } => Some(*pilot),
         _ => None,
@@ -141,7 +155,11 @@ pub(super) async fn explain_pilot(
     _user: User,
     InPath(pilot): InPath<PilotId>,
 ) -> Result<Response, ApiError> {
-    explain(&context, Query::ExplainPilot(pilot)).await
+    let mut reasons = context.reasons(Query::ExplainPilot(pilot)).await?;
+    if !reasons.iter().any(|reason| matches!(reason, Reason::PilotEnded { .. })) {
+        reasons.splice(0..0, context.disk_full());
+    }
+    Ok(explanation(reasons))
 }
 
 /// Why an allocation is there.
@@ -202,6 +220,11 @@ fn explanation(reasons: Vec<Reason>) -> Response {
 }
 
 impl Context {
+    /// Said first of all that stands still by it.
+    fn disk_full(&self) -> Option<Reason> {
+        self.state.reserve.free_when_low().map(|free_bytes| Reason::DiskFull { free_bytes })
+    }
+
     async fn reasons(&self, query: Query) -> Result<Vec<Reason>, ApiError> {
         match self.query(query).await? {
             Answer::Reasons(reasons) => Ok(reasons),

@@ -15,7 +15,7 @@ use protocol::{
     codec::MESSAGE_BYTES_MAX,
     objects::{FileWait, FileWaits, N_WAITS_MAX, WAIT_BYTES_MAX, WAITS_KEPT_S},
 };
-use scheduler::ids::{PilotId, TaskId};
+use scheduler::ids::{JobId, PilotId, TaskId};
 
 use super::{
     Shared,
@@ -48,6 +48,18 @@ impl Waits {
         let is_meant = |wait: &&FileWait| wait.job == task.job && wait.tasks.contains(task.index);
         let is_new = now.duration_since(*heard_at) < Duration::from_secs(WAITS_KEPT_S);
         waits.iter().find(is_meant).filter(|_| is_new).map(|wait| wait.what.clone())
+    }
+
+    /// For what tasks of a job wait: at which pilot, how many, and what for; that of most tasks.
+    pub(super) fn of_job(&self, job: JobId, now: Instant) -> Option<(PilotId, u64, String)> {
+        let pilots = self.pilots.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = Duration::from_secs(WAITS_KEPT_S);
+        let new = pilots.iter().filter(|(_, (heard_at, _))| now.duration_since(*heard_at) < kept);
+        let of_pilot = |(pilot, (_, waits)): (&PilotId, &(Instant, Vec<FileWait>))| {
+            let of_job = waits.iter().filter(|wait| wait.job == job);
+            of_job.map(|wait| (*pilot, wait.tasks.len(), wait.what.clone())).collect::<Vec<_>>()
+        };
+        new.flat_map(of_pilot).max_by_key(|(pilot, n_tasks, _)| (*n_tasks, std::cmp::Reverse(*pilot)))
     }
 }
 
@@ -96,11 +108,17 @@ mod tests {
         let of = |index, at| waits.of(PilotId(1), TaskId { job: JobId(1), index }, at);
         waits.take(PilotId(1), vec![wait(3, "x"), wait(4, "y")], now);
         assert_eq!((of(4, now).as_deref(), of(5, now)), (Some("y"), None));
+        let many = FileWait { tasks: TaskSet::from_iter([1, 2]), ..wait(1, "z") };
+        waits.take(PilotId(3), vec![many], now);
+        assert_eq!(waits.of_job(JobId(1), now), Some((PilotId(3), 2, "z".to_owned())));
+        assert_eq!(waits.of_job(JobId(2), now), None);
+        waits.take(PilotId(3), Vec::new(), now);
         assert_eq!(waits.of(PilotId(2), TaskId { job: JobId(1), index: 4 }, now), None);
         waits.take(PilotId(1), vec![wait(4, "z")], now);
         assert_eq!((of(4, now).as_deref(), of(3, now)), (Some("z"), None));
         let late = now + Duration::from_secs(WAITS_KEPT_S);
         assert_eq!(of(4, late), None);
+        assert_eq!(waits.of_job(JobId(1), late), None);
         waits.take(PilotId(2), vec![wait(9, "x")], late);
         assert_eq!(waits.pilots.lock().unwrap().len(), 1, "what is old takes no room");
         waits.take(PilotId(2), Vec::new(), late);

@@ -42,6 +42,9 @@ impl Reason {
             Reason::Profiling { platform, pilot, jobs } => write_profiling(f, platform, *pilot, jobs),
             Reason::JobPaused { .. }
             | Reason::OutputBudgetSpent { .. }
+            | Reason::OutputQuotaSpent { .. }
+            | Reason::DiskFull { .. }
+            | Reason::JobWaitsForFile { .. }
             | Reason::JobOver { .. }
             | Reason::JobRuns { .. }
             | Reason::JobBacksOff { .. }

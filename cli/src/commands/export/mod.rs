@@ -22,7 +22,7 @@ use crate::{
     commands::tasks::StateArg,
     failure::{Failure, Outcome},
     select::JobSelector,
-    show::{self, format::counted, harmless::HarmlessWriter},
+    show::{self, format::counted, harmless::HarmlessWriter, job::warn_of_lost_output},
     view::Reader,
 };
 use columns::{Columns, Value};
@@ -120,6 +120,9 @@ pub async fn run(args: ExportArgs) -> Result<Outcome, Failure> {
         })
         .await?;
         columns.settle();
+    }
+    if columns.has_extracts() {
+        warn_of_lost_output(&client.job(job).await?);
     }
     let (Some(path), Some(partial)) = (args.file(), partial) else {
         let to: Box<dyn Write + Send> = match io::stdout().is_terminal() {

@@ -33,7 +33,7 @@ use crate::{
     show::{
         self, Screen,
         format::{count, counted},
-        job::{end_line, summary},
+        job::{end_line, summary, warn_of_lost_output},
         quote::quoted,
         units::json_with_units,
     },
@@ -195,6 +195,9 @@ async fn in_session(
         let Some(job) = job else { return Ok(Outcome::Interrupted) };
         if !args.quiet || job.counts.failed > 0 {
             show::say(&end_line(&job));
+        }
+        if !args.quiet {
+            warn_of_lost_output(&job);
         }
         if job.counts.failed > 0 {
             // It has no `run` of its own that could be given again.
@@ -363,6 +366,9 @@ fn report(args: &RunArgs, before: &JobView, job: &JobView, elapsed: Span) {
     };
     // The exit code tells how the job went, also when nobody reads this any more.
     let _ = show::print(&text);
+    if !args.quiet {
+        warn_of_lost_output(job);
+    }
     if job.counts.failed > 0 && !args.quiet {
         let place = place(args);
         show::say(&format!(

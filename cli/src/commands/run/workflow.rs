@@ -14,7 +14,7 @@ use crate::{
     show::{
         self,
         format::{count, counted},
-        job::end_line,
+        job::{end_line, warn_of_lost_output},
         units::json_with_units,
     },
     staging::{self, Fetching, Sources},
@@ -58,6 +58,9 @@ pub(super) async fn in_session(
         };
         let how = Fetching { is_quiet: args.quiet || args.json, overwrites: args.overwrite };
         staging::fetch_home(session.client, id, &stage.job, how).await?;
+        if !args.quiet {
+            warn_of_lost_output(&job);
+        }
         if !args.json && (!args.quiet || job.counts.failed > 0) {
             show::say(&format!("{}: {}", job.name, end_line(&job)));
         }
