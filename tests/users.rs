@@ -110,7 +110,7 @@ fn what_cannot_be_added_or_revoked_is_refused() {
         let told = text(&output.stderr);
         assert!(output.status.code() == Some(code) && told.contains(said), "{arguments:?}: {told}");
     }
-    assert!(!sandbox.path().join("eve/access.json").exists(), "nothing is left of it");
+    assert!(!sandbox.path().join("eve").exists(), "nothing is left of it");
     assert_eq!(states(&sandbox), [("bob".to_owned(), "valid".to_owned())]);
     ends(&sandbox, manager);
 }
