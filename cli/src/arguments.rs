@@ -22,6 +22,9 @@ Exit codes: 0 all is well, 1 tasks failed, 2 what was given cannot be used, 3 a
 manager, a file or the machine did not do its part, 101 a bug in pilotfish, 124
 `wait --timeout`, 130 interrupted.";
 
+/// Numbers of which 0 is refused later.
+const OF_AT_LEAST_1: [&str; 3] = ["for '--jobs <", "for '--cores <", "for '--nodes <"];
+
 /// Runs parameter sweeps and other many-task work on one machine or many platforms.
 #[derive(Parser)]
 #[command(name = "pilotfish", version, after_help = EXAMPLES, max_term_width = 80)]
@@ -117,9 +120,10 @@ fn one_line(text: &str) -> String {
     }
     parts.truncate(2);
     parts.push("see `--help`".to_owned());
+    let least = if OF_AT_LEAST_1.iter().any(|flag| text.contains(flag)) { 1 } else { 0 };
     parts
         .join("; ")
-        .replace("invalid digit found in string", "write a whole number, 0 or more")
+        .replace("invalid digit found in string", &format!("write a whole number, {least} or more"))
         .replace("number too large to fit in target type", "that is too large")
 }
 
@@ -195,6 +199,21 @@ mod tests {
         for wrong in ["high", "1.5", "-2147483649"] {
             let said = said(&["submit", "--priority", wrong, "--", "true"]);
             assert_eq!(said, format!("invalid value '{wrong}' for '--priority <N>': {expected}"));
+        }
+    }
+
+    #[test]
+    fn what_must_not_be_0_is_told_so_at_once() {
+        for (words, least) in [
+            (&["run", "-j", "x", "--", "true"][..], 1),
+            (&["submit", "--cores", "x", "--", "true"], 1),
+            (&["serve", "--port", "x"], 0),
+        ] {
+            let said = said(words);
+            assert!(
+                said.ends_with(&format!("write a whole number, {least} or more; see `--help`")),
+                "{said}"
+            );
         }
     }
 
