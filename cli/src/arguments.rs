@@ -57,12 +57,23 @@ pub fn command() -> clap::Command {
 /// # Errors
 /// The exit code, when help was asked for or something is wrong; it has been said.
 pub fn read() -> Result<Command, u8> {
-    let parsed =
-        command().try_get_matches().and_then(|mut matches| Arguments::from_arg_matches_mut(&mut matches));
+    let parsed = command()
+        .try_get_matches_from(without_help_of_help(std::env::args_os().collect()))
+        .and_then(|mut matches| Arguments::from_arg_matches_mut(&mut matches));
     match parsed {
         Ok(arguments) => Ok(arguments.command),
         Err(error) => Err(report(&error)),
     }
+}
+
+/// `help --help` is `help`, also of a command that has others below it.
+fn without_help_of_help(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    let of = arguments.get(1).and_then(|word| command().find_subcommand(word).cloned());
+    let at = if of.is_some_and(|of| of.has_subcommands()) { 2 } else { 1 };
+    if arguments.get(at).is_some_and(|word| word == "help") {
+        arguments.retain(|word| word != "--help" && word != "-h");
+    }
+    arguments
 }
 
 fn report(error: &clap::Error) -> u8 {
@@ -182,6 +193,20 @@ mod tests {
             "unexpected argument '--core' found; a similar argument exists: '--cores'; see `--help`"
         );
         assert_eq!(said(&["job"]), "the following required arguments were not provided: <JOB>; see `--help`");
+    }
+
+    #[test]
+    fn help_of_help_is_help() {
+        let words = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
+        for (given, taken) in [
+            ("pilotfish help --help", "pilotfish help"),
+            ("pilotfish help run -h", "pilotfish help run"),
+            ("pilotfish platform help --help", "pilotfish platform help"),
+            ("pilotfish run help --help", "pilotfish run help --help"),
+            ("pilotfish run -- help -h", "pilotfish run -- help -h"),
+        ] {
+            assert_eq!(super::without_help_of_help(words(given)), words(taken));
+        }
     }
 
     #[test]
