@@ -21,7 +21,8 @@ pub fn facts(job: &JobView) -> Facts {
         .cancel_cause
         .as_ref()
         .filter(|_| job.state == "cancelled")
-        .map(|cause| format!(": {cause}"))
+        // `cancelled by root`
+        .map(|cause| if cause.starts_with("by ") { format!(" {cause}") } else { format!(": {cause}") })
         .unwrap_or_default();
     facts.add("state", format!("{}{cause}", job.state));
     facts.add("tasks", counts_line(job));
@@ -70,15 +71,10 @@ pub fn facts(job: &JobView) -> Facts {
             (to_stores, "to stores"),
         ]),
     );
-    let spent =
-        |n| format!("budget ({}, results.budget) used up: what tasks write is kept no more", bytes(n));
+    let spent = |n| format!("budget ({}, results.budget) used up: output since then is not kept", bytes(n));
     facts.add_some("output", job.output_budget_spent.map(spent));
     let spent = |n| {
-        format!(
-            "{}'s quota ({}, quotas.output) used up: what tasks write is kept no more",
-            job.user,
-            bytes(n)
-        )
+        format!("{}'s quota ({}, quotas.output) used up: output since then is not kept", job.user, bytes(n))
     };
     facts.add_some("output", job.output_quota_spent.map(spent));
     facts
