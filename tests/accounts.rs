@@ -35,7 +35,7 @@ fn a_local_platform_and_a_second_user_are_refused_in_either_order() {
         "{said}"
     );
     assert!(said.contains("run_as: ACCOUNT") && said.contains("allow_shared_account: true"), "{said}");
-    assert!(!sandbox.path().join("ann/access.json").exists());
+    assert!(!sandbox.path().join("ann").exists());
     // Operators may do everything anyway.
     sandbox.ok(&["user", "add", "olga", "--operator", "--dir", "m"]);
     ends(&sandbox, manager);

@@ -77,6 +77,15 @@ fn tasks_have_the_same_environment_by_run_and_by_submit() {
             assert!(!has(name), "{from}: {name} of {run:?}");
         }
     }
+    for (name, told) in [
+        ("MINE", "`env_from: [MINE]` takes it"),
+        ("MY_TOKEN", "it looks like a secret; what a job takes along is kept"),
+    ] {
+        let check = sandbox.command(&["check", "-q", "--shell", "--", &format!("echo ${name}")]);
+        let said = with(check, &mine).output().expect("it runs").stderr;
+        let told = format!("${name}, which is set here and does not go along; {told}");
+        assert!(String::from_utf8_lossy(&said).contains(&told), "{}", String::from_utf8_lossy(&said));
+    }
     sandbox.write("job.yaml", "command: 'true'\nenv_from: submit\n");
     for command in ["check", "submit"] {
         let output = with(sandbox.command(&[command, "job.yaml"]), &mine).output().expect("it runs");

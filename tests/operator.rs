@@ -246,6 +246,10 @@ fn what_is_new_in_the_configuration_is_taken_up_while_the_manager_runs() {
     sandbox.write("job.yaml", JOB);
     let manager = sandbox.serve(sandbox.command(&["serve", "--config", "manager.yaml"]));
     sandbox.ok(&["submit", "job.yaml"]);
+    let homeless = sandbox.run(&["platform", "attach", "hosts", "farm"]);
+    let said = text(&homeless.stderr);
+    assert_eq!(homeless.status.code(), Some(2), "{said}");
+    assert!(said.contains("found no host of `farm`; say where it is with --ssh HOST"), "{said}");
     let said = sandbox.ok(&["platform", "attach", "local", "more", "--cores", "1", "--pilots-max", "1"]);
     assert!(said.ends_with(" tries it. Of the manager that runs:\nplatform more is attached\n"), "{said}");
     let n_pilots = |name: &str| sandbox.json(&["platform", "show", name])["n_pilots"].as_u64();

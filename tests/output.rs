@@ -209,7 +209,14 @@ fn of_failed_tasks_alone_is_shown_what_they_wrote_where_that_is_asked_for() {
     assert_eq!(rows, serde_json::json!([{"index": 1, "stdout": "out 2\n", "stderr": "err 2\n"}]));
     let of_done = sandbox.run(&["logs", "1.0", "--failed"]);
     assert_eq!(of_done.stdout, b"", "it has not failed");
-    assert!(text(&of_done.stderr).contains("has kept no such output"), "{}", text(&of_done.stderr));
+    assert!(text(&of_done.stderr).contains("the failed tasks of job 1 left no such output"));
+    for (command, told) in
+        [("true", "no task of job 2 has failed"), ("false", "the failed tasks of job 3 left no")]
+    {
+        sandbox.run(&["submit", "--wait", "--", command]);
+        let said = text(&sandbox.run(&["logs", "last", "--failed"]).stderr);
+        assert!(said.contains(told), "{said}");
+    }
     sandbox.ok(&["stop"]);
     manager.wait();
 }

@@ -95,6 +95,7 @@ fn what_cannot_be_added_or_revoked_is_refused() {
     let sandbox = Sandbox::new();
     let manager = sandbox.serve_in_m(&["--no-local"]);
     sandbox.ok(&["user", "add", "bob", "--dir", "m"]);
+    sandbox.ok(&["submit", "-q", "--dir", "m", "--", "true"]);
     for (arguments, code, said) in [
         (&["user", "add", "a/b", "--dir", "m"][..], 2, "found `a/b` as a user's name"),
         (&["user", "add", "0123456789ab", "--dir", "m"], 2, "reads like the id of a token"),
@@ -105,12 +106,19 @@ fn what_cannot_be_added_or_revoked_is_refused() {
         (&["user", "revoke", "eve", "--dir", "m"], 2, "there is no user and no token `eve`"),
         (&["user", "revoke", "a/b", "--dir", "m"], 2, "found `a/b` as a user's name"),
         (&["user", "revoke", "eve", "--dir", "bob"], 2, "bob is no operator"),
+        (&["profile", "true", "--dir", "bob"], 2, "bob has no job of the application `true`"),
+        (&["serve", "--dir", "bob"], 2, "./bob has the access file of bob for the manager at http://"),
+        (
+            &["store", "check", "--dir", "bob"],
+            2,
+            "found no store.sqlite in ./bob; name the manager's own folder",
+        ),
     ] {
         let output = sandbox.run(arguments);
         let told = text(&output.stderr);
         assert!(output.status.code() == Some(code) && told.contains(said), "{arguments:?}: {told}");
     }
-    assert!(!sandbox.path().join("eve/access.json").exists(), "nothing is left of it");
+    assert!(!sandbox.path().join("eve").exists(), "nothing is left of it");
     assert_eq!(states(&sandbox), [("bob".to_owned(), "valid".to_owned())]);
     ends(&sandbox, manager);
 }

@@ -22,6 +22,9 @@ Exit codes: 0 all is well, 1 tasks failed, 2 what was given cannot be used, 3 a
 manager, a file or the machine did not do its part, 101 a bug in pilotfish, 124
 `wait --timeout`, 130 interrupted.";
 
+/// Numbers of which 0 is refused later.
+const OF_AT_LEAST_1: [&str; 3] = ["for '--jobs <", "for '--cores <", "for '--nodes <"];
+
 /// Runs parameter sweeps and other many-task work on one machine or many platforms.
 #[derive(Parser)]
 #[command(name = "pilotfish", version, after_help = EXAMPLES, max_term_width = 80)]
@@ -54,12 +57,23 @@ pub fn command() -> clap::Command {
 /// # Errors
 /// The exit code, when help was asked for or something is wrong; it has been said.
 pub fn read() -> Result<Command, u8> {
-    let parsed =
-        command().try_get_matches().and_then(|mut matches| Arguments::from_arg_matches_mut(&mut matches));
+    let parsed = command()
+        .try_get_matches_from(without_help_of_help(std::env::args_os().collect()))
+        .and_then(|mut matches| Arguments::from_arg_matches_mut(&mut matches));
     match parsed {
         Ok(arguments) => Ok(arguments.command),
         Err(error) => Err(report(&error)),
     }
+}
+
+/// `help --help` is `help`, also of a command that has others below it.
+fn without_help_of_help(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    let of = arguments.get(1).and_then(|word| command().find_subcommand(word).cloned());
+    let at = if of.is_some_and(|of| of.has_subcommands()) { 2 } else { 1 };
+    if arguments.get(at).is_some_and(|word| word == "help") {
+        arguments.retain(|word| word != "--help" && word != "-h");
+    }
+    arguments
 }
 
 fn report(error: &clap::Error) -> u8 {
@@ -117,9 +131,10 @@ fn one_line(text: &str) -> String {
     }
     parts.truncate(2);
     parts.push("see `--help`".to_owned());
+    let least = if OF_AT_LEAST_1.iter().any(|flag| text.contains(flag)) { 1 } else { 0 };
     parts
         .join("; ")
-        .replace("invalid digit found in string", "write a whole number, 0 or more")
+        .replace("invalid digit found in string", &format!("write a whole number, {least} or more"))
         .replace("number too large to fit in target type", "that is too large")
 }
 
@@ -181,6 +196,20 @@ mod tests {
     }
 
     #[test]
+    fn help_of_help_is_help() {
+        let words = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
+        for (given, taken) in [
+            ("pilotfish help --help", "pilotfish help"),
+            ("pilotfish help run -h", "pilotfish help run"),
+            ("pilotfish platform help --help", "pilotfish platform help"),
+            ("pilotfish run help --help", "pilotfish run help --help"),
+            ("pilotfish run -- help -h", "pilotfish run -- help -h"),
+        ] {
+            assert_eq!(super::without_help_of_help(words(given)), words(taken));
+        }
+    }
+
+    #[test]
     fn argument_that_is_not_utf8_is_named() {
         let arguments = |last: &[u8]| [OsString::from("run"), OsString::from_vec(last.to_vec())].into_iter();
         let said = not_utf8(arguments(b"caf\xe9")).unwrap();
@@ -195,6 +224,21 @@ mod tests {
         for wrong in ["high", "1.5", "-2147483649"] {
             let said = said(&["submit", "--priority", wrong, "--", "true"]);
             assert_eq!(said, format!("invalid value '{wrong}' for '--priority <N>': {expected}"));
+        }
+    }
+
+    #[test]
+    fn what_must_not_be_0_is_told_so_at_once() {
+        for (words, least) in [
+            (&["run", "-j", "x", "--", "true"][..], 1),
+            (&["submit", "--cores", "x", "--", "true"], 1),
+            (&["serve", "--port", "x"], 0),
+        ] {
+            let said = said(words);
+            assert!(
+                said.ends_with(&format!("write a whole number, {least} or more; see `--help`")),
+                "{said}"
+            );
         }
     }
 

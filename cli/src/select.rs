@@ -175,7 +175,7 @@ impl Target {
         Ok(Target { jobs, tasks: Some(set) })
     }
 
-    /// The one job that is meant, which has the first of its named tasks.
+    /// The one job that is meant, which has all its named tasks.
     ///
     /// # Errors
     /// As for [`JobSelector::resolve_one`], and tasks beyond the last.
@@ -195,13 +195,19 @@ impl Target {
     /// Anything else, a job that is not there, or a manager that is not.
     pub async fn resolve_task(text: &str, client: &Client) -> Result<TaskId, Failure> {
         let target = Target::parse(text)?;
-        let index = target.tasks.filter(|tasks| tasks.len() == 1).and_then(|tasks| tasks.first());
-        let Some(index) = index else {
-            return Err(Failure::bad_input(format!(
-                "found `{text}` where one task is needed; write JOB.INDEX, like 3.7"
-            )));
-        };
+        let index = target.one_task(text)?;
         Ok(TaskId { job: target.jobs.resolve_one(client).await?, index })
+    }
+
+    /// The index of the one task that is named.
+    ///
+    /// # Errors
+    /// None is, or several are.
+    pub fn one_task(&self, text: &str) -> Result<u64, Failure> {
+        let tasks = self.tasks.as_ref().filter(|tasks| tasks.len() == 1);
+        tasks.and_then(TaskSet::first).ok_or_else(|| {
+            Failure::bad_input(format!("found `{text}` where one task is needed; write JOB.INDEX, like 3.7"))
+        })
     }
 }
 
@@ -224,9 +230,10 @@ pub async fn views_of(client: &Client, ids: &[JobId]) -> Result<Vec<JobView>, Cl
 
 /// What to say of tasks that the job does not have.
 pub fn beyond(job: &JobView, tasks: &TaskSet) -> Option<String> {
-    let first = tasks.first().filter(|first| *first >= job.counts.total);
+    let mut beyond = tasks.clone();
+    beyond.remove_range(0..job.counts.total);
     let last = count(job.counts.total.saturating_sub(1));
-    first.map(|_| format!("job {} has no task {tasks}; its tasks are 0 to {last}", job.id))
+    (!beyond.is_empty()).then(|| format!("job {} has no task {beyond}; its tasks are 0 to {last}", job.id))
 }
 
 /// The job that is meant by `last`.

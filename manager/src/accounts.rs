@@ -14,10 +14,15 @@ use scheduler::{digest::Digest, engine::interface::PlatformSpec};
 
 use crate::{tokens::SECRET_FILE, users::Users};
 
-/// What to do about it.
-const WAYS: &str = "say `run_as: ACCOUNT` of it in manager.yaml, so that its pilots have another account, or take it out \
-                    (`pilotfish serve --no-local`, `pilotfish platform detach`); who trusts all users with everything \
-                    says `allow_shared_account: true` of it, or `pilotfish serve --allow-shared-account`";
+/// What to do about a local platform.
+const WAYS_LOCAL: &str = "say `run_as: ACCOUNT` of it in manager.yaml, so that its pilots have another account, or take \
+                          it out (`pilotfish platform detach`, or `pilotfish serve --no-local` if no file has it); who \
+                          trusts all users with everything says `allow_shared_account: true` of it, or `pilotfish serve \
+                          --allow-shared-account` if no file has it";
+/// The same for a host behind SSH.
+const WAYS_SSH: &str = "let `ssh` name an account that cannot read this manager's folder, or take the platform out \
+                        (`pilotfish platform detach`); who trusts all users with everything says \
+                        `allow_shared_account: true` of it";
 
 /// How the tasks of a platform share the manager's account.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -26,6 +31,8 @@ pub(crate) struct Sharing {
     pub(crate) why: String,
     /// Whether it is a reason to refuse users.
     pub(crate) is_refused: bool,
+    /// What to do about it then.
+    pub(crate) ways: &'static str,
 }
 
 /// What is known of the platforms, by name.
@@ -70,7 +77,8 @@ pub(crate) fn sharing(spec: &PlatformSpec, site: &Site) -> Option<Sharing> {
              secret and act as any user"
         }
     };
-    Some(Sharing { why: why.to_owned(), is_refused: is_local && !site.allows_shared_account })
+    let is_refused = is_local && !site.allows_shared_account;
+    Some(Sharing { why: why.to_owned(), is_refused, ways: WAYS_LOCAL })
 }
 
 /// Whether a platform's tasks have an account that is not the manager's own, or nobody minds; takes note of it. The caller
@@ -100,13 +108,14 @@ pub(crate) async fn check(users: &Users, spec: &PlatformSpec, site: &Site) -> Re
 
 /// Why nobody else may have access while there is this platform.
 pub(crate) fn refused_user(platform: &str, sharing: &Sharing) -> String {
-    format!("platform {platform}: {}. So only operators may be added: {WAYS}", sharing.why)
+    format!("platform {platform}: {}. So only operators may be added: {}", sharing.why, sharing.ways)
 }
 
 /// Why there may not be this platform while these users have access.
 pub(crate) fn refused_platform(platform: &str, sharing: &Sharing, users: &[String]) -> String {
     let users = users.join(", ");
-    format!("platform {platform}: {}, and others than operators have access ({users}): {WAYS}", sharing.why)
+    let Sharing { why, ways, .. } = sharing;
+    format!("platform {platform}: {why}, and others than operators have access ({users}): {ways}")
 }
 
 /// Looks whether a host behind SSH is this one.
@@ -149,6 +158,7 @@ impl AccountCheck {
                 "its account reads the manager's folder, so its tasks can read its secret and act as any user"
                     .to_owned(),
             is_refused: !self.is_accepted,
+            ways: WAYS_SSH,
         };
         self.users.accounts().note(&self.platform, Some(sharing.clone()));
         let users = self.users.untrusted();
@@ -239,7 +249,8 @@ mod tests {
         assert!(users.accounts().all()["far"].is_refused, "so nobody may be added");
         add_ann(users);
         let refused = check(folder.path(), users, false).judge(&found).await.unwrap_err();
-        assert!(refused.contains("(ann)") && refused.contains("run_as"), "{refused}");
+        assert!(refused.contains("(ann)") && refused.contains("let `ssh` name an account"), "{refused}");
+        assert!(!refused.contains("run_as") && !refused.contains("--no-local"), "{refused}");
         check(folder.path(), users, true).judge(&found).await.unwrap();
         assert!(!users.accounts().all()["far"].is_refused);
         for other in ["", "sha256sum: no such file", &"0".repeat(64)] {

@@ -169,7 +169,7 @@ mod tests {
             ("networks: ['']", "a name or an id"),
             ("flavor: \"a\\nb\"", "a name or an id"),
             ("metadata: {pilotfish-allocation: x}", "Pilotfish writes"),
-            ("clouds_file: clouds.yaml", "a path from `/` on"),
+            ("clouds_file: clouds.yaml", "an absolute path"),
             ("volume: big", "big"),
             ("size: 3", "unknown field `size`"),
             (&long, "1 to 255 bytes"),

@@ -338,7 +338,7 @@ pub(crate) fn path<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
     let path = String::deserialize(deserializer)?;
     match path.starts_with('/') && !path.chars().any(char::is_control) {
         true => Ok(Some(path)),
-        false => Err(D::Error::custom(format!("found `{}`; write a path from `/` on", path.escape_debug()))),
+        false => Err(D::Error::custom(format!("found `{}`; write an absolute path", path.escape_debug()))),
     }
 }
 
@@ -428,11 +428,11 @@ mod tests {
             ("options: [constraint]", "`constraint`", "like `--constraint=avx512`"),
             ("options: [\"--a\\nb\"]", "`--a\\nb`", "each as one word"),
             ("setup: [\"a\\nb\"]", "`a\\nb`", "an entry of its own"),
-            ("agent: bin/agent", "`bin/agent`", "a path from `/` on"),
-            ("folder: scratch", "`scratch`", "a path from `/` on"),
+            ("agent: bin/agent", "`bin/agent`", "an absolute path"),
+            ("folder: scratch", "`scratch`", "an absolute path"),
             ("ssh: -oProxyCommand=id", "`-oProxyCommand=id`", "a host like"),
             ("ssh: a b", "`a b`", "a host like"),
-            ("ssh_config: config", "`config`", "a path from `/` on"),
+            ("ssh_config: config", "`config`", "an absolute path"),
             ("reach: 'https://ann:hush@gate'", "`https://…@gate` with a user name", "take them out"),
             ("reach: 'HTTPS://ann:hush@gate/x'", "@gate/x` with a user name", "take them out"),
             ("ssh: 'ann:hush@login'", "`ann:…@login` with a password", "take it out"),

@@ -40,7 +40,7 @@ pub fn take_folder(path: &Path, user: u32) -> io::Result<()> {
     let found = fs::metadata(path)?;
     if found.uid() != user {
         return Err(refused(format!(
-            "it belongs to the user with the id {}, and this program runs as {user}; name a folder of your own",
+            "it belongs to user {}, and this program runs as user {user}; name a folder of your own",
             found.uid()
         )));
     }
@@ -71,7 +71,7 @@ pub fn check_file(path: &Path, user: u32) -> io::Result<()> {
     let mode = found.mode() & 0o7777;
     if found.uid() != user {
         return Err(refused(format!(
-            "it belongs to the user with the id {}, and this program runs as {user}; remove it, and a new one is made",
+            "it belongs to user {}, and this program runs as user {user}; remove it, and a new one is made",
             found.uid()
         )));
     }
@@ -151,7 +151,7 @@ mod tests {
         take_folder(&folder, me(root.path())).unwrap();
         assert_eq!(mode(&folder) & 0o777, 0o700, "nothing was there");
         let error = take_folder(&folder, me(root.path()) + 1).unwrap_err().to_string();
-        assert!(error.contains("belongs to the user"), "{error}");
+        assert!(error.contains("belongs to user"), "{error}");
     }
 
     #[test]

@@ -405,7 +405,7 @@ impl fmt::Display for Reason {
                 let size = Size(*n_bytes);
                 write!(
                     f,
-                    "its budget for output ({size}) is used up; what tasks write is kept no more (results.budget)"
+                    "its budget for output ({size}) is used up; output since then is not kept (results.budget)"
                 )
             }
             Reason::OutputQuotaSpent { user, n_bytes } => {
@@ -446,9 +446,14 @@ impl fmt::Display for Reason {
             }
             Reason::TaskDone => write!(f, "it has succeeded"),
             Reason::TaskFailed { kind, n_attempts } => write_failed(f, kind, *n_attempts),
+            Reason::TaskCancelled { cause } if cause.is_empty() => write!(f, "it was cancelled"),
+            Reason::TaskCancelled { cause } if cause.starts_with("by ") => {
+                write!(f, "it was cancelled {cause}")
+            }
             Reason::TaskCancelled { cause } => write!(f, "it was cancelled: {cause}"),
             Reason::FirstFailed { task, kind } => write!(f, "task {task} has failed for good: {kind}"),
             Reason::TaskRuns { pilot } => write!(f, "it runs on pilot {pilot}"),
+            Reason::TaskQueued { pilot, n_ahead: 0 } => write!(f, "it was sent ahead to pilot {pilot}"),
             Reason::TaskQueued { pilot, n_ahead } => {
                 let (s, are) = are(*n_ahead);
                 write!(
@@ -461,6 +466,7 @@ impl fmt::Display for Reason {
             Reason::TaskBacksOff { left, n_attempts, kind } => {
                 write!(f, "attempt {n_attempts} failed ({kind}); the next begins in {left} at the earliest")
             }
+            Reason::TaskBehind { n_ahead: 0 } => write!(f, "it is the next of its job's ready tasks"),
             Reason::TaskBehind { n_ahead } => {
                 let (s, are) = are(*n_ahead);
                 write!(f, "{n_ahead} ready task{s} of its job {are} before it")
@@ -694,8 +700,23 @@ fn write_failed(f: &mut fmt::Formatter<'_>, kind: &FailureKind, n_attempts: u32)
 
 #[cfg(test)]
 mod tests {
-    use super::core_hours;
-    use crate::time::Span;
+    use super::{Reason, core_hours};
+    use crate::{ids::PilotId, time::Span};
+
+    #[test]
+    fn what_says_nothing_is_left_out_of_sentences() {
+        let cancelled = |cause: &str| Reason::TaskCancelled { cause: cause.to_owned() };
+        for (reason, text) in [
+            (cancelled("by root"), "it was cancelled by root"),
+            (cancelled("it waited for task 1.2"), "it was cancelled: it waited for task 1.2"),
+            (cancelled(""), "it was cancelled"),
+            (Reason::TaskBehind { n_ahead: 0 }, "it is the next of its job's ready tasks"),
+            (Reason::TaskBehind { n_ahead: 2 }, "2 ready tasks of its job are before it"),
+            (Reason::TaskQueued { pilot: PilotId(3), n_ahead: 0 }, "it was sent ahead to pilot 3"),
+        ] {
+            assert_eq!(reason.to_string(), text);
+        }
+    }
 
     #[test]
     fn small_amounts_of_core_hours_are_not_shown_as_nothing() {

@@ -54,7 +54,7 @@ fn job_that_was_cancelled_and_retried_does_not_say_who_cancelled_it() {
     sandbox.ok(&["cancel", "1"]);
     let state = |shown: String| shown.lines().find(|line| line.starts_with("state")).map(str::to_owned);
     let cancelled = state(sandbox.ok(&["job", "1"])).unwrap_or_default();
-    assert!(cancelled.contains("cancelled: by "), "{cancelled}");
+    assert!(cancelled.contains("cancelled by "), "{cancelled}");
     sandbox.ok(&["retry-failed", "1.0-1"]);
     assert_eq!(
         state(sandbox.ok(&["job", "1"])).unwrap_or_default().split_whitespace().last(),

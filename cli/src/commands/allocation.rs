@@ -147,7 +147,7 @@ async fn list(args: &ListArgs) -> Result<Outcome, Failure> {
                 held.why.clone().unwrap_or_default().into(),
             ]);
         }
-        Ok(table.render(screen))
+        Ok(table.render_or("no allocations", screen))
     };
     args.watch.show(view).await
 }

@@ -142,9 +142,14 @@ impl Done<'_> {
         };
         if n_cancelled > 0 {
             let last = self.job.counts.total.saturating_sub(1);
+            let stay = if n_cancelled == 1 {
+                "stays cancelled unless it is"
+            } else {
+                "stay cancelled unless they are"
+            };
             text.push_str(&format!(
-                "; {} stay cancelled unless they are named, like `pilotfish retry-failed {}.0-{last}`",
-                count(n_cancelled),
+                "; {} {stay} named, like `pilotfish retry-failed {}.0-{last}`",
+                counted(n_cancelled, "task"),
                 self.job.id
             ));
         }

@@ -51,22 +51,11 @@ pub struct FetchArgs {
 /// # Errors
 /// No such job, no manager, or a file that cannot be had or written.
 pub async fn run(args: FetchArgs) -> Result<Outcome, Failure> {
-    Target::parse(&args.what)?;
+    let target = Target::parse(&args.what)?;
+    let task = target.tasks.is_some().then(|| target.one_task(&args.what)).transpose()?;
     let reader = Reader::open(&args.view.place).await?;
     let client = &reader.client;
-    let (job, task): (JobId, Option<u64>) = match args.what.contains('.') {
-        true => {
-            let task = Target::resolve_task(&args.what, client).await?;
-            (task.job, Some(task.index))
-        }
-        false => {
-            let jobs = Target::parse(&args.what)?.jobs.resolve(client).await?;
-            match jobs[..] {
-                [job] => (job, None),
-                _ => return Err(Failure::bad_input(format!("found {} jobs; fetch one", jobs.len()))),
-            }
-        }
-    };
+    let job = target.resolve_one(client).await?;
     let spec = client.spec(job).await?;
     let folder = match args.to {
         Some(folder) => folder,

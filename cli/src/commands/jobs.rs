@@ -58,7 +58,7 @@ pub async fn run(args: JobsArgs) -> Result<Outcome, Failure> {
         if args.view.quiet {
             return Ok(jobs.iter().map(|job| format!("{}\n", job.id)).collect());
         }
-        Ok(table(&jobs).render(screen))
+        Ok(table(&jobs).render_or("no jobs", screen))
     };
     args.watch.show(view).await
 }

@@ -12,7 +12,7 @@ use clap::Args;
 
 use protocol::{api::OutputRow, follow::TaskRange};
 use scheduler::{
-    engine::interface::TaskFilter,
+    engine::{interface::TaskFilter, views::JobView},
     ids::{JobId, TaskId},
     ranges::TaskSet,
 };
@@ -135,30 +135,29 @@ async fn many(client: &Client, job: JobId, tasks: Option<&TaskSet>, args: &LogsA
             _ => break,
         }
     }
-    printer.end(job)?;
-    tell_budget(client, job, args).await?;
-    tell_running(client, job, args).await
+    let view = client.job(job).await?;
+    printer.end(&view)?;
+    tell_budget(&view, args);
+    tell_running(&view, args);
+    Ok(())
 }
 
 /// Says why output of some tasks may be missing.
-async fn tell_budget(client: &Client, job: JobId, args: &LogsArgs) -> Result<(), Failure> {
-    let view = client.job(job).await?;
+fn tell_budget(job: &JobView, args: &LogsArgs) {
     if !args.view.quiet {
-        warn_of_lost_output(&view);
+        warn_of_lost_output(job);
     }
-    Ok(())
 }
 
 /// Says how to see what is not told of yet.
-async fn tell_running(client: &Client, job: JobId, args: &LogsArgs) -> Result<(), Failure> {
-    let n_running = client.job(job).await?.counts.running;
+fn tell_running(job: &JobView, args: &LogsArgs) {
+    let (id, n_running) = (job.id, job.counts.running);
     if n_running > 0 && !args.view.quiet && !args.failed {
         let running = counted(n_running, "running task");
         crate::show::say(&format!(
-            "of {running} nothing is shown: `pilotfish logs {job} --follow` shows what they write"
+            "of {running} nothing is shown: `pilotfish logs {id} --follow` shows what they write"
         ));
     }
-    Ok(())
 }
 
 /// That something is damaged in the store.
@@ -225,7 +224,7 @@ impl Printer<'_> {
         Ok(())
     }
 
-    fn end(&mut self, job: JobId) -> Result<(), Failure> {
+    fn end(&mut self, job: &JobView) -> Result<(), Failure> {
         if self.args.view.json {
             return crate::show::print(if self.n_shown > 0 { "\n]\n" } else { "]\n" });
         }
@@ -233,7 +232,12 @@ impl Printer<'_> {
             crate::show::print("\n")?;
         }
         if self.n_shown == 0 && !self.args.view.quiet {
-            crate::show::say(&format!("job {job} has kept no such output"));
+            let id = job.id;
+            crate::show::say(&match (self.args.failed, job.counts.failed) {
+                (true, 0) => format!("no task of job {id} has failed"),
+                (true, _) => format!("the failed tasks of job {id} left no such output"),
+                (false, _) => format!("job {id} has kept no such output"),
+            });
         }
         Ok(())
     }

@@ -75,7 +75,7 @@ pub async fn run(args: PilotsArgs) -> Result<Outcome, Failure> {
                 pilot.why.clone().unwrap_or_default().into(),
             ]);
         }
-        Ok(table.render(screen))
+        Ok(table.render_or("no pilots", screen))
     };
     args.watch.show(view).await
 }

@@ -66,7 +66,7 @@ pub async fn run(args: PlatformsArgs) -> Result<Outcome, Failure> {
                 platform.last_failure.clone().unwrap_or_default().into(),
             ]);
         }
-        Ok(table.render(screen))
+        Ok(table.render_or("no platforms", screen))
     };
     args.watch.show(view).await
 }

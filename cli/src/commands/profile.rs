@@ -25,7 +25,7 @@ use tokio::task::JoinSet;
 
 use crate::{
     access,
-    client::Client,
+    client::{Client, ClientError},
     failure::{Failure, Outcome},
     interrupts::Interrupts,
     show,
@@ -80,7 +80,7 @@ pub async fn run(args: ProfileArgs) -> Result<Outcome, Failure> {
     let mut interrupts = Interrupts::listen()?;
     let (client, folder) = access::find_for_jobs(&args.view.place).await?;
     let jobs = client.jobs().await?;
-    let subjects = Arc::new(subjects(&client, &jobs, &args.subjects)?);
+    let subjects = Arc::new(subjects(&client, &jobs, &args.subjects).await?);
     let sites = sites(&client, &args.platforms).await?;
     check_alone(&jobs, &sites)?;
     access::last::remember(&folder, None);
@@ -172,7 +172,7 @@ fn check_alone(jobs: &[JobView], sites: &[Site]) -> Result<(), Failure> {
     }
 }
 
-fn subjects(client: &Client, jobs: &[JobView], names: &[String]) -> Result<Vec<Subject>, Failure> {
+async fn subjects(client: &Client, jobs: &[JobView], names: &[String]) -> Result<Vec<Subject>, Failure> {
     if names.len() > N_SUBJECTS_MAX {
         let found = names.len();
         return Err(Failure::bad_input(format!(
@@ -181,7 +181,18 @@ fn subjects(client: &Client, jobs: &[JobView], names: &[String]) -> Result<Vec<S
     }
     let mut subjects: Vec<Subject> = Vec::new();
     for name in names {
-        let job = job_of(jobs, name, &client.access().user)?;
+        let user = &client.access().user;
+        let job = job_of(jobs, name, user)?;
+        // Of others only operators may run something again.
+        if job.user != *user {
+            client.spec(job.id).await.map_err(|error| match error {
+                ClientError::Refused { status, .. } if status == 403 && job.application == *name => {
+                    let hint = "submit one, so that there is something to run";
+                    Failure::bad_input(format!("{user} has no job of the application `{name}`; {hint}"))
+                }
+                other => other.into(),
+            })?;
+        }
         if subjects.iter().any(|subject| subject.application == job.application) {
             return Err(Failure::bad_input(format!("found {} twice; name each once", job.application)));
         }

@@ -18,7 +18,10 @@ use manager::{
     },
 };
 use profiles::site::Site;
-use protocol::{address::is_host, api::Reloaded};
+use protocol::{
+    address::is_host,
+    api::{AccessFile, Reloaded},
+};
 use scheduler::{resources::Resources, time::Span};
 use tokio::sync::mpsc;
 
@@ -118,11 +121,15 @@ pub async fn run(mut args: ServeArgs) -> Result<Outcome, Failure> {
         .map_err(|error| Failure::infrastructure(format!("cannot listen for signals: {error}")))?;
     let folder = folder(&args)?;
     if let Standing::Live(client) = access::standing(&folder).await {
+        let (AccessFile { pid, url, user, .. }, shown) = (client.access(), show_path(&folder));
+        // One that a user was given names no process.
+        if *pid == 0 {
+            return Err(Failure::bad_input(format!(
+                "{shown} has the access file of {user} for the manager at {url}; use that one, or start another with --name"
+            )));
+        }
         return Err(Failure::infrastructure(format!(
-            "a manager is already running in {} (process {}, {}); use it, end it with `pilotfish stop`, or start another with --name",
-            show_path(&folder),
-            client.access().pid,
-            client.access().url
+            "a manager is already running in {shown} (process {pid}, {url}); use it, end it with `pilotfish stop`, or start another with --name"
         )));
     }
     let is_new = !folder.exists();

@@ -59,6 +59,12 @@ pub async fn run(args: StoreArgs) -> Result<Outcome, Failure> {
         access::Found::Live(_, folder) => folder,
         access::Found::Store(left) => left.folder,
     };
+    if !folder.join(STORE_FILE).is_file() {
+        let shown = show_path(&folder);
+        return Err(Failure::bad_input(format!(
+            "found no {STORE_FILE} in {shown}; name the manager's own folder"
+        )));
+    }
     let checked = check(folder.clone()).await?;
     if args.json {
         show::print(&show::json(&json!({

@@ -107,7 +107,7 @@ pub async fn run(args: TasksArgs) -> Result<Outcome, Failure> {
         if args.view.quiet {
             return Ok(rows.iter().map(|row| format!("{job}.{}\n", row.index)).collect());
         }
-        let mut text = table(&rows).render(screen);
+        let mut text = table(&rows).render_or("no tasks", screen);
         if let Some(next) = next {
             let line = format!("… more from {}: --from {next}, or --limit 0 for all", count(next));
             text.push_str(&screen.paint(Ink::Dim, &line));

@@ -45,7 +45,9 @@ listens now: with `listen: {port: …}` in manager.yaml that stays so. Its token
 is told only once: `pilotfish user revoke ann` makes it void.
 
 Where a platform's tasks run as the manager's account, only operators can be
-added: `run_as: ACCOUNT` in manager.yaml has its pilots run as another one.";
+added. In manager.yaml `run_as: ACCOUNT` has a local platform's pilots run as
+another one; behind SSH, let `ssh` name an account that cannot read the
+manager's folder.";
 
 const LIST_EXAMPLES: &str = "\
 Examples:
@@ -147,10 +149,18 @@ async fn add(args: AddArgs) -> Result<Outcome, Failure> {
     let (_, client) = access::find_home(&args.place).await?;
     let folder = args.to.unwrap_or_else(|| PathBuf::from(&args.name));
     let path = folder.join(ACCESS_FILE);
+    let is_new = !folder.exists();
+    // Nothing is left of one that cannot be used.
+    let take_back = || {
+        let _ = fs::remove_file(&path);
+        if is_new {
+            let _ = fs::remove_dir(&folder);
+        }
+    };
     let mut file = create(&folder, &path)?;
     let request = AddUserRequest { user: args.name.clone(), is_operator: args.operator, expires_in };
     let added = client.add_user(&request).await.map_err(Failure::from);
-    let added = added.inspect_err(|_| drop(fs::remove_file(&path)))?;
+    let added = added.inspect_err(|_| take_back())?;
     let access = AccessFile {
         token: added.token,
         user: args.name.clone(),
@@ -164,7 +174,7 @@ async fn add(args: AddArgs) -> Result<Outcome, Failure> {
     });
     if let Err(failure) = written {
         // Half a file is none, and nobody knows the token.
-        let _ = fs::remove_file(&path);
+        take_back();
         let id = added.kept.id;
         let revoked = client.revoke(&id.to_string()).await;
         return Err(revoked.err().map_or(failure, |error| {

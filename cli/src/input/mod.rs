@@ -17,7 +17,9 @@ use std::{
 use clap::Args;
 
 use protocol::address::shown;
-use protocol::job::{CommandLine, Compiled, JobFile, JobSpec, Keep, Problem, WorkflowSpec, load_file};
+use protocol::job::{
+    CommandLine, Compiled, JobFile, JobSpec, Keep, Problem, WorkflowSpec, env_from_refusal, load_file,
+};
 
 use crate::{
     failure::Failure,
@@ -64,8 +66,13 @@ pub struct JobInput {
 fn say_doubts(spec: &JobSpec) {
     let missed = environment::missed(spec, |name| std::env::var_os(name).is_some());
     for name in missed.iter().take(N_DOUBTS_MAX) {
+        let refusal = std::env::var_os(name).and_then(|value| env_from_refusal(name, &value));
+        let way = match refusal {
+            Some((what, way)) => format!("it {what}; {way}"),
+            None => format!("`env_from: [{name}]` takes it"),
+        };
         show::say(&format!(
-            "warning: the command reads ${name}, which is set here and does not go along; `env_from: [{name}]` takes it"
+            "warning: the command reads ${name}, which is set here and does not go along; {way}"
         ));
     }
     let words = match &spec.command {

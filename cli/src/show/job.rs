@@ -21,7 +21,8 @@ pub fn facts(job: &JobView) -> Facts {
         .cancel_cause
         .as_ref()
         .filter(|_| job.state == "cancelled")
-        .map(|cause| format!(": {cause}"))
+        // `cancelled by root`
+        .map(|cause| if cause.starts_with("by ") { format!(" {cause}") } else { format!(": {cause}") })
         .unwrap_or_default();
     facts.add("state", format!("{}{cause}", job.state));
     facts.add("tasks", counts_line(job));
@@ -71,7 +72,7 @@ pub fn facts(job: &JobView) -> Facts {
         ]),
     );
     for what in spent_on_output(job) {
-        facts.add("output", format!("{what} is used up: what tasks write is kept no more"));
+        facts.add("output", format!("{what} is used up: output since then is not kept"));
     }
     facts
 }

@@ -73,6 +73,11 @@ impl Table {
         self.rows.push(cells);
     }
 
+    /// The table as text for this screen; of one without rows only that there is `nothing`, like `no pilots`.
+    pub fn render_or(&self, nothing: &str, screen: &Screen) -> String {
+        if self.rows.is_empty() { format!("{nothing}\n") } else { self.render(screen) }
+    }
+
     /// The table as text for this screen; every line ends.
     pub fn render(&self, screen: &Screen) -> String {
         let columns = self.shown_columns(screen);
@@ -210,6 +215,13 @@ pub fn width_of(text: &str) -> usize {
 mod tests {
     use super::Table;
     use crate::show::{Ink, Screen, table::Cell};
+
+    #[test]
+    fn a_table_without_rows_is_told_of_in_words() {
+        let empty = Table::new(&["A", ">B"]);
+        assert_eq!(empty.render_or("no pilots", &Screen::default()), "no pilots\n");
+        assert_eq!(table().render_or("no pilots", &Screen::default()), table().render(&Screen::default()));
+    }
 
     fn table() -> Table {
         let mut table = Table::new(&["NAME", ">TASKS", "STATE"]);

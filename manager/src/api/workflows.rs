@@ -70,7 +70,7 @@ async fn check_awaited(
                 Ok(_) => {}
                 Err(error) if matches!(error.code, "no-such-job" | "not-yours") => {
                     let found = format!("job {id}, which is none of yours");
-                    let expected = "`pilotfish jobs` lists them";
+                    let expected = "name a job of your own: `pilotfish jobs` lists everybody's";
                     let problem = Problem::new(path.as_str(), found, expected);
                     return Err(ApiError::bad_job(&[problem]));
                 }

@@ -13,7 +13,7 @@ use rusqlite::{Error as SqliteError, ErrorCode};
 pub enum StoreError {
     /// Another manager works on this folder.
     #[error(
-        "open the store in {}: another manager uses it ({holder}); stop that one or choose another folder",
+        "cannot open the store in {}: another manager uses it ({holder}); stop that one or choose another folder",
         folder.display()
     )]
     InUse {
@@ -23,7 +23,7 @@ pub enum StoreError {
         holder: Holder,
     },
     /// The folder, its lock or the store's file cannot be created or opened.
-    #[error("{doing} {}: {source}", path.display())]
+    #[error("cannot {doing} {}: {source}", path.display())]
     Folder {
         /// The folder or file.
         path: PathBuf,
@@ -33,7 +33,7 @@ pub enum StoreError {
         source: io::Error,
     },
     /// The file is something else.
-    #[error("{doing} {}: it is not a Pilotfish store ({why})", path.display())]
+    #[error("cannot {doing} {}: it is not a Pilotfish store ({why})", path.display())]
     NotAStore {
         /// The file.
         path: PathBuf,
@@ -44,7 +44,7 @@ pub enum StoreError {
     },
     /// A newer version has written it.
     #[error(
-        "open {}: its format has version {found}, this program knows versions up to {known}; \
+        "cannot open {}: its format has version {found}, this program knows versions up to {known}; \
          use the Pilotfish that wrote it, or a newer one",
         path.display()
     )]
@@ -57,7 +57,7 @@ pub enum StoreError {
         known: i64,
     },
     /// An older version has written it, or begun to; only a manager brings it up to date.
-    #[error("open {}: its format has version {found}; start a manager in its folder once", path.display())]
+    #[error("cannot open {}: its format has version {found}; start a manager in its folder once", path.display())]
     TooOld {
         /// The store's file.
         path: PathBuf,
@@ -66,7 +66,7 @@ pub enum StoreError {
     },
     /// The manager did not end in good order, and the folder is read-only.
     #[error(
-        "open {}: what was written last is in a log beside it that only a writable folder can read; copy the folder",
+        "cannot open {}: what was written last is in a log beside it that only a writable folder can read; copy the folder",
         path.display()
     )]
     LogNotReadable {
@@ -74,7 +74,7 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// Its contents contradict themselves.
-    #[error("{doing} {}: the store is damaged: {what}; restore it from a backup", path.display())]
+    #[error("cannot {doing} {}: the store is damaged: {what}; restore it from a backup", path.display())]
     Damaged {
         /// The store's file.
         path: PathBuf,
@@ -85,7 +85,7 @@ pub enum StoreError {
     },
     /// Its path has more bytes than SQLite takes.
     #[error(
-        "{doing} {}: the path of the store is too long: {} bytes, and SQLite takes {bytes_max}; choose another folder \
+        "cannot {doing} {}: the path of the store is too long: {} bytes, and SQLite takes {bytes_max}; choose another folder \
          with --dir",
         path.display(), path.as_os_str().len()
     )]
@@ -98,7 +98,7 @@ pub enum StoreError {
         bytes_max: usize,
     },
     /// No space is left.
-    #[error("{doing} {}: the disk is full or the quota is used up; make room and start again", path.display())]
+    #[error("cannot {doing} {}: the disk is full or the quota is used up; make room and start again", path.display())]
     DiskFull {
         /// The store's file.
         path: PathBuf,
@@ -107,7 +107,7 @@ pub enum StoreError {
     },
     /// The system lets this process write no larger files.
     #[error(
-        "{doing} {}: a file of the store would become larger than this process may write, {bytes_max} bytes (ulimit -f); \
+        "cannot {doing} {}: a file of the store would become larger than this process may write, {bytes_max} bytes (ulimit -f); \
          raise that limit and start again: what was acknowledged is there",
         path.display()
     )]
@@ -120,7 +120,7 @@ pub enum StoreError {
         bytes_max: u64,
     },
     /// It may not be written.
-    #[error("{doing} {}: the file or its folder is read-only; make both writable", path.display())]
+    #[error("cannot {doing} {}: the file or its folder is read-only; make both writable", path.display())]
     ReadOnly {
         /// The store's file.
         path: PathBuf,
@@ -129,7 +129,7 @@ pub enum StoreError {
     },
     /// Another program keeps it locked.
     #[error(
-        "{doing} {}: another program has kept the file locked for {} s; end it",
+        "cannot {doing} {}: another program has kept the file locked for {} s; end it",
         path.display(),
         super::BUSY_TIMEOUT.as_secs()
     )]
@@ -140,7 +140,7 @@ pub enum StoreError {
         doing: &'static str,
     },
     /// The disk or its driver failed.
-    #[error("{doing} {}: the disk failed: {source}", path.display())]
+    #[error("cannot {doing} {}: the disk failed: {source}", path.display())]
     Io {
         /// The store's file.
         path: PathBuf,
@@ -151,7 +151,7 @@ pub enum StoreError {
     },
     /// The file system has no shared memory for files, as some network file systems.
     #[error(
-        "open {}: its file system cannot hold a store (no write-ahead log); choose a folder on a local disk",
+        "cannot open {}: its file system cannot hold a store (no write-ahead log); choose a folder on a local disk",
         path.display()
     )]
     Filesystem {
@@ -159,7 +159,7 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// Anything else that SQLite refuses.
-    #[error("{doing} {}: {source}", path.display())]
+    #[error("cannot {doing} {}: {source}", path.display())]
     Sqlite {
         /// The store's file.
         path: PathBuf,
@@ -169,7 +169,7 @@ pub enum StoreError {
         source: SqliteError,
     },
     /// A number is beyond what the store can order.
-    #[error("{doing} {}: {what} is {value}, the largest possible is {}", path.display(), super::INDEX_MAX)]
+    #[error("cannot {doing} {}: {what} is {value}, the largest possible is {}", path.display(), super::INDEX_MAX)]
     TooLarge {
         /// The store's file.
         path: PathBuf,
@@ -181,7 +181,7 @@ pub enum StoreError {
         value: u64,
     },
     /// A record has no JSON form.
-    #[error("{doing} {}: a record cannot be written as JSON: {source}", path.display())]
+    #[error("cannot {doing} {}: a record cannot be written as JSON: {source}", path.display())]
     Encode {
         /// The store's file.
         path: PathBuf,
@@ -191,14 +191,14 @@ pub enum StoreError {
         source: serde_json::Error,
     },
     /// Somebody removed the file, or put another in its place: what is written goes nowhere.
-    #[error("commit records to {}: the file was removed or replaced while the manager ran", path.display())]
+    #[error("cannot commit records to {}: the file was removed or replaced while the manager ran", path.display())]
     Gone {
         /// The store's file.
         path: PathBuf,
     },
     /// Another manager has opened it since, past the locks: who opened it last goes on.
     #[error(
-        "commit records to {}: another manager has opened the store since, and works with it; this one ends",
+        "cannot commit records to {}: another manager has opened the store since, and works with it; this one ends",
         path.display()
     )]
     TakenOver {
@@ -207,7 +207,7 @@ pub enum StoreError {
     },
     /// By another name its log would be another one, too.
     #[error(
-        "open {}: the file has {n_names} names (hard links), and a manager that works with it by another one would \
+        "cannot open {}: the file has {n_names} names (hard links), and a manager that works with it by another one would \
          not be noticed; put a copy of the file in its place",
         path.display()
     )]
@@ -218,7 +218,7 @@ pub enum StoreError {
         n_names: u64,
     },
     /// An earlier commit failed; what is in memory is not what is on disk.
-    #[error("commit records to {}: an earlier commit failed, so nothing more is taken; start again", path.display())]
+    #[error("cannot commit records to {}: an earlier commit failed, so nothing more is taken; start again", path.display())]
     Broken {
         /// The store's file.
         path: PathBuf,

@@ -247,7 +247,13 @@ pub(super) fn unknown<'a>(
     name: &str,
     known: impl IntoIterator<Item = &'a str>,
 ) -> Problem {
+    // Where no stage is named, the file is one job.
+    let is_lone = |field: &str| path == field || path.starts_with(&format!("{field}["));
     let expected = match crate::job::nearest(name, known) {
+        _ if is_lone("after") => {
+            "this file has no stages; name a job by its number, like `{job: 7}`".to_owned()
+        }
+        _ if is_lone("reduce") => "this file has no stages; write them under `stages`".to_owned(),
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("name one of the {kind}s of this file"),
     };

@@ -149,7 +149,9 @@ fn what_is_no_scenario_is_explained() {
     check_refused("", &[": found no value; a scenario consists of platforms, applications and users"]);
     check_refused(
         "platforms: [",
-        &[":2:1: found no valid YAML (did not find expected node content); correct the YAML there"],
+        &[
+            ":1: found no valid YAML (did not find expected node content); close what is open: a list with `]`, braces with `}`",
+        ],
     );
 }
 

@@ -100,7 +100,8 @@ async fn show_all(reader: &Reader, what: &What, args: &LogsArgs) -> Result<(), F
     }
     printer.end()?;
     tell_end(client, what, args).await?;
-    tell_budget(client, what.job, args).await
+    tell_budget(&client.job(what.job).await?, args);
+    Ok(())
 }
 
 /// Asks, again and again while a manager restarts.

@@ -112,7 +112,7 @@ pub struct AttachArgs {
     /// The cloud's name in clouds.yaml
     #[arg(long, value_name = "NAME")]
     cloud: Option<String>,
-    /// That file, by a path from / on, if it is not where clients of OpenStack look for it
+    /// That file, an absolute path, if it is not where clients of OpenStack look for it
     #[arg(long, value_name = "FILE")]
     clouds_file: Option<String>,
     /// The image that a cloud's servers boot
@@ -154,6 +154,12 @@ const BATCH: [&str; 4] = ["slurm", "pbs", "gridengine", "loadleveler"];
 /// # Errors
 /// What was given makes no sense; nothing can be found out there; a file that is not changed here.
 pub(super) async fn run(args: &AttachArgs) -> Result<Outcome, Failure> {
+    if args.adapter == "hosts" && args.ssh.is_none() {
+        return Err(Failure::bad_input(format!(
+            "found no host of `{}`; say where it is with --ssh HOST",
+            args.name
+        )));
+    }
     read(args)?;
     let mut interrupts = Interrupts::listen()?;
     let found = tokio::select! {

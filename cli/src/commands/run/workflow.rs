@@ -121,7 +121,11 @@ async fn submit(
     if n_done > 0 && (!args.quiet || n_lost > 0) {
         let first = jobs.first().map_or(0, |id| id.0);
         let lost = match (n_lost, args.retry_failed) {
-            (0, _) | (_, true) => String::new(),
+            (0, _) => String::new(),
+            (n, true) => {
+                n_done -= n;
+                format!(", {} run again", count(n))
+            }
             (n, false) => format!(", {} failed or cancelled; --retry-failed runs those again", count(n)),
         };
         show::say(&format!(

@@ -31,7 +31,9 @@ async fn only_its_owner_and_operators_wait_for_a_job() {
     };
     let none = |at: usize, job: u64| {
         let found = format!("job {job} is none of yours");
-        json!([format!("stages.stage-{at}.after: {found}; `pilotfish jobs` lists them")])
+        json!([format!(
+            "stages.stage-{at}.after: {found}; name a job of your own: `pilotfish jobs` lists everybody's"
+        )])
     };
     // Whether it is there or not, whether it fits or not, and whatever else is wrong: bob hears the same.
     for job in [three, four, 99] {
@@ -44,7 +46,10 @@ async fn only_its_owner_and_operators_wait_for_a_job() {
     let mut lone = after(&[99]);
     lone["workflow"]["stages"][0]["name"] = json!("flow");
     let reply = scene.call("POST", "/api/v1/workflows", &ann, lone.to_string()).await;
-    assert_eq!(said(reply), json!(["after: job 99 is none of yours; `pilotfish jobs` lists them"]));
+    assert_eq!(
+        said(reply),
+        json!(["after: job 99 is none of yours; name a job of your own: `pilotfish jobs` lists everybody's"])
+    );
     for user in [&ann, &olga] {
         let reply = submit(user, &[three]).await;
         assert_eq!(reply.status, 201, "{}", reply.message());

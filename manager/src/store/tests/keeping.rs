@@ -183,7 +183,7 @@ fn a_commit_without_room_keeps_nothing_and_is_the_last() {
     assert_eq!(
         refused.to_string(),
         format!(
-            "commit records to {place}: the disk is full or the quota is used up; make room and start again"
+            "cannot commit records to {place}: the disk is full or the quota is used up; make room and start again"
         )
     );
     let refused = store.commit(&[job_accepted(4, 1)]).unwrap_err();

@@ -163,7 +163,7 @@ fn a_second_manager_is_refused_and_told_who_is_first() {
     let first = open(folder.path());
     let host = nix::unistd::gethostname().unwrap().into_string().unwrap();
     let expected = format!(
-        "open the store in FOLDER: another manager uses it (process {} on host {host}); \
+        "cannot open the store in FOLDER: another manager uses it (process {} on host {host}); \
          stop that one or choose another folder",
         std::process::id()
     );
@@ -244,7 +244,7 @@ fn what_is_no_store_is_refused_and_left_alone() {
     fs::write(&path, &text).unwrap();
     assert_eq!(
         refusal(folder.path()),
-        "open FOLDER/store.sqlite: it is not a Pilotfish store (no SQLite file)"
+        "cannot open FOLDER/store.sqlite: it is not a Pilotfish store (no SQLite file)"
     );
     assert_eq!(fs::read_to_string(&path).unwrap(), text);
     fs::remove_file(&path).unwrap();
@@ -252,7 +252,7 @@ fn what_is_no_store_is_refused_and_left_alone() {
     let before = fs::read(&path).unwrap();
     assert_eq!(
         refusal(folder.path()),
-        "open FOLDER/store.sqlite: it is not a Pilotfish store (an SQLite file of another program)"
+        "cannot open FOLDER/store.sqlite: it is not a Pilotfish store (an SQLite file of another program)"
     );
     assert_eq!(fs::read(&path).unwrap(), before);
 }
@@ -261,7 +261,7 @@ fn what_is_no_store_is_refused_and_left_alone() {
 fn a_file_in_place_of_the_folder_is_refused() {
     let base = tempfile::tempdir().unwrap();
     fs::write(base.path().join("file"), "").unwrap();
-    assert_eq!(refusal(&base.path().join("file")), "create the folder FOLDER: not a directory");
+    assert_eq!(refusal(&base.path().join("file")), "cannot create the folder FOLDER: not a directory");
 }
 
 #[test]
@@ -270,7 +270,7 @@ fn a_newer_store_is_refused() {
     open(folder.path()).connection.pragma_update(None, "user_version", 7).unwrap();
     assert_eq!(
         refusal(folder.path()),
-        "open FOLDER/store.sqlite: its format has version 7, this program knows versions up to 3; \
+        "cannot open FOLDER/store.sqlite: its format has version 7, this program knows versions up to 3; \
          use the Pilotfish that wrote it, or a newer one"
     );
 }
@@ -305,7 +305,7 @@ fn a_store_without_its_version_is_refused() {
         .unwrap();
     assert_eq!(
         refusal(folder.path()),
-        "open FOLDER/store.sqlite: the store is damaged: meta says schema version 0, the file's head 3; \
+        "cannot open FOLDER/store.sqlite: the store is damaged: meta says schema version 0, the file's head 3; \
          restore it from a backup"
     );
 }
@@ -336,19 +336,16 @@ fn a_folder_without_write_permission_is_refused() {
     permit(base.path(), 0o555);
     if nix::unistd::geteuid().is_root() {
         let refusal = refused_to_child(base.path());
-        assert!(
-            refusal.starts_with("use the folder FOLDER: it belongs to the user with the id 0, "),
-            "{refusal}"
-        );
+        assert!(refusal.starts_with("cannot use the folder FOLDER: it belongs to user 0, "), "{refusal}");
     }
     give_to(65534);
     assert_eq!(
         refused_to_child(base.path()),
-        "open the lock file FOLDER/lock: Permission denied (os error 13)"
+        "cannot open the lock file FOLDER/lock: Permission denied (os error 13)"
     );
     assert_eq!(
         refused_to_child(&base.path().join("new")),
-        "create the folder FOLDER: Permission denied (os error 13)"
+        "cannot create the folder FOLDER: Permission denied (os error 13)"
     );
     give_to(0);
     permit(base.path(), 0o755);
@@ -357,11 +354,14 @@ fn a_folder_without_write_permission_is_refused() {
     permit(&base.path().join("lock"), 0o666);
     permit(&base.path().join(FILE), 0o444);
     permit(base.path(), 0o555);
-    assert_eq!(refused_to_child(base.path()), "open FOLDER/store.sqlite: Permission denied (os error 13)");
+    assert_eq!(
+        refused_to_child(base.path()),
+        "cannot open FOLDER/store.sqlite: Permission denied (os error 13)"
+    );
     permit(&base.path().join(FILE), 0o666);
     assert_eq!(
         refused_to_child(base.path()),
-        "open FOLDER/store.sqlite: the file or its folder is read-only; make both writable"
+        "cannot open FOLDER/store.sqlite: the file or its folder is read-only; make both writable"
     );
     permit(base.path(), 0o755);
 }

@@ -5,7 +5,7 @@
 //! see it: secrets are never taken.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 
 use crate::job::Problem;
 use crate::job::problem::quoted;
@@ -162,23 +162,31 @@ fn named(names: &[String], variables: impl Iterator<Item = (OsString, OsString)>
         variables.filter_map(|(name, value)| Some((name.into_string().ok()?, value))).collect();
     let mut taken = Taken::default();
     for (n, name) in names.iter().enumerate() {
-        let (found, expected) = match there.get(name).map(|value| value.to_str()) {
-            Some(Some(value)) if is_secret(name, value) => (
-                "which looks like a secret",
-                "what a job takes along is kept and shown: let tasks read secrets from a file that only you can read",
-            ),
-            Some(Some(value)) => {
-                taken.env.insert(name.clone(), escaped(value));
-                continue;
-            }
-            Some(None) => {
-                ("which has a value that is not UTF-8", "a job is text: set it in a script of the task")
-            }
-            None => ("which is not set here", "export it before, or take it out"),
+        let refusal = match there.get(name) {
+            Some(value) => env_from_refusal(name, value),
+            None => Some(("is not set here", "export it before, or take it out")),
         };
-        taken.problems.push(problem(n, format!("{}, {found}", quoted(name)), expected));
+        match (refusal, there.get(name).and_then(|value| value.to_str())) {
+            (Some((found, expected)), _) => {
+                taken.problems.push(problem(n, format!("{}, which {found}", quoted(name)), expected));
+            }
+            (None, value) => {
+                taken.env.insert(name.clone(), escaped(value.unwrap_or_default()));
+            }
+        }
     }
     taken
+}
+
+/// Why `env_from` does not take a variable that is named: what it is, and what to do instead.
+pub fn env_from_refusal(name: &str, value: &OsStr) -> Option<(&'static str, &'static str)> {
+    match value.to_str() {
+        Some(value) => is_secret(name, value).then_some((
+            "looks like a secret",
+            "what a job takes along is kept and shown: let tasks read secrets from a file that only you can read",
+        )),
+        None => Some(("has a value that is not UTF-8", "a job is text: set it in a script of the task")),
+    }
 }
 
 fn problem(n: usize, found: String, expected: &str) -> Problem {

@@ -27,6 +27,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 pub use by_name::same_tasks;
+pub use environment::env_from_refusal;
 pub use locate::Locator;
 pub use read::{Fields, Node, Reader};
 pub use schema::job_schema;
@@ -140,9 +141,19 @@ pub fn load_text(path: &Path) -> Result<String, Vec<Problem>> {
 /// Everything that is wrong with it, in the order of its lines.
 pub fn load_job_text(text: &str, name: &str, base_dir: &Path) -> Result<JobSpec, Vec<Problem>> {
     let value = yaml::parse(text).map_err(|problems| in_file(problems, name, &Locator::default()))?;
+    load_one(&value, (text, name), base_dir, &[])
+}
+
+/// The one job of a file of this text; `others`: fields that such a file could have beside those of a job.
+fn load_one(
+    value: &Value,
+    (text, name): (&str, &str),
+    base_dir: &Path,
+    others: &[&str],
+) -> Result<JobSpec, Vec<Problem>> {
     let locator = Locator::read(text);
     let mut reader = Reader::new(&locator);
-    let form = reader.job(&value);
+    let form = reader.job(value, others);
     let mut problems = reader.into_problems();
     let resolved = form.map(|form| resolve::resolve(form, name, base_dir));
     match resolved {
@@ -160,8 +171,10 @@ pub fn load_job_text(text: &str, name: &str, base_dir: &Path) -> Result<JobSpec,
 pub fn load_file_text(text: &str, name: &str, base_dir: &Path) -> Result<JobFile, Vec<Problem>> {
     let value = yaml::parse(text).map_err(|problems| in_file(problems, name, &Locator::default()))?;
     let has = |field: &str| value.as_mapping().is_some_and(|fields| fields.contains_key(field));
-    if !["stages", "tasks"].iter().chain(&STAGE_FIELDS).any(|field| has(field)) {
-        return load_job_text(text, name, base_dir).map(|job| JobFile::Job(Box::new(job)));
+    let others: Vec<&str> = ["stages", "tasks"].into_iter().chain(STAGE_FIELDS).collect();
+    if !others.iter().any(|field| has(field)) {
+        let job = load_one(&value, (text, name), base_dir, &others)?;
+        return Ok(JobFile::Job(Box::new(job)));
     }
     let locator = Locator::read(text);
     let mut reader = Reader::new(&locator);

@@ -38,13 +38,15 @@ const ENV_FROM_EXPECTED: &str = "write none, submit or a list of names like [PYT
 const COMMAND_EXPECTED: &str = "write a list [program, argument, …] or a shell line";
 
 impl Reader<'_> {
-    /// The job, as far as it can be read: a field with a problem counts as absent.
-    pub(super) fn job(&mut self, value: &Value) -> Option<JobForm> {
+    /// The job, as far as it can be read: a field with a problem counts as absent. `others`: fields that such a file could
+    /// have beside those of a job.
+    pub(super) fn job(&mut self, value: &Value, others: &[&str]) -> Option<JobForm> {
         let node = Node { value, path: String::new() };
         if value.is_null() {
             return self.report("", "an empty file", "a job file needs at least a command");
         }
-        let mut fields = self.fields(&node, &JOB_FIELDS, "a job file consists of lines like `command: …`")?;
+        let known: Vec<&str> = JOB_FIELDS.iter().chain(others).copied().collect();
+        let mut fields = self.fields(&node, &known, "a job file consists of lines like `command: …`")?;
         Some(self.job_of(&node, &mut fields))
     }
 

@@ -20,7 +20,8 @@ use crate::job::{AfterSpec, JobSpec, OnSpec, Problem, StageSpec, WorkflowSpec, l
 /// What a stage has beside the fields of a job.
 pub(super) const STAGE_FIELDS: [&str; 3] = ["after", "reduce", "on_failed_dependency"];
 
-const AFTER_EXPECTED: &str = "write a stage's name, a list of them, or {stage: NAME, tasks: same}";
+const AFTER_EXPECTED: &str =
+    "write a stage's name, {stage: NAME, tasks: same}, {job: 7} for another job, or a list of them";
 const REDUCE_EXPECTED: &str = "write a stage's name, or {stage: NAME, every: 100}";
 
 /// Which task waits for which.

@@ -123,13 +123,28 @@ fn explain(text: &str, error: &serde_yaml::Error) -> Problem {
     let hint = HINTS.iter().find(|(part, _)| message.contains(part)).map(|(_, hint)| *hint);
     // The position stands in front already.
     let cause = message.split(" at line ").next().unwrap_or(&message).trim_end_matches(':');
-    let opened = opened_at(&message).map(|line| format!("; opened in line {line}")).unwrap_or_default();
+    let opened = opened_at(&message);
+    // Behind all text nothing can be corrected: what is open there begins before.
+    if let Some(last) = last_text(text).filter(|last| line.is_some_and(|line| line > *last)) {
+        let found = format!("no valid YAML ({cause})");
+        let hint = hint.unwrap_or("close what is open: a list with `]`, braces with `}`");
+        return Problem { line: opened.or(Some(last)), column: None, ..problem(found, hint) };
+    }
+    let opened = opened.filter(|opened| Some(*opened) != line);
+    let opened = opened.map(|line| format!("; opened in line {line}")).unwrap_or_default();
     problem(format!("no valid YAML ({cause}{opened})"), hint.unwrap_or("correct the YAML there"))
 }
 
-/// The line where the list or the braces begin that the parser was inside of.
+/// The last line that is neither empty nor a comment.
+fn last_text(text: &str) -> Option<u32> {
+    let is_text = |line: &str| !line.is_empty() && !line.starts_with('#');
+    (1..).zip(text.lines()).filter(|(_, line)| is_text(line.trim())).map(|(n, _)| n).last()
+}
+
+/// The line where the list, the braces or the quoted text begin that the parser was inside of.
 fn opened_at(message: &str) -> Option<u32> {
-    let (_, after) = message.split_once("while parsing a flow ")?;
+    let parts = ["while parsing a flow ", "while scanning a quoted "];
+    let (_, after) = parts.iter().find_map(|part| message.split_once(part))?;
     let (_, after) = after.split_once(" at line ")?;
     after.split(' ').next()?.parse().ok()
 }
@@ -137,6 +152,23 @@ fn opened_at(message: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::parse;
+
+    #[test]
+    fn what_is_left_open_is_told_where_there_is_text() {
+        for (text, expected) in [
+            ("a: b\nc: [\n", (Some(2), "close what is open: a list with `]`, braces with `}`")),
+            ("a: b\nc: [d,\n\n# e\n", (Some(2), "close what is open: a list with `]`, braces with `}`")),
+            (
+                "a: {b: c\n\n",
+                (Some(1), "close the braces with `}`, and put texts that contain braces in quotes"),
+            ),
+            ("a: \"b\n  c\n\n", (Some(1), "close the quotation mark")),
+        ] {
+            let problems = parse(text).unwrap_err();
+            assert_eq!((problems[0].line, problems[0].expected.as_str()), expected, "{text}");
+            assert_eq!(problems[0].column, None);
+        }
+    }
 
     #[test]
     fn mappings_are_merged_in_order_and_own_fields_come_first() {

@@ -93,6 +93,8 @@ fn files_of_several_jobs_that_mean_nothing_are_explained() {
         "command: [x]\nstages: {a: {command: [x]}}",
         "stages: {a: {command: [x]}}\ntasks: [{name: a, command: x}]",
         "command: [x]\nafter: 3",
+        "command: [x]\nafter: foo",
+        "command: [x]\nreduce: foo",
         "tasks: []",
         "tasks: [{command: x}]",
         "tasks: [{name: a, command: x}, {name: a, command: x}]",
