@@ -121,11 +121,12 @@ async fn submit(
     if n_done > 0 && (!args.quiet || n_lost > 0) {
         let first = jobs.first().map_or(0, |id| id.0);
         let lost = match (n_lost, args.retry_failed) {
-            (0, _) => String::new(),
+            // Those run again.
             (n, true) => {
                 n_done -= n;
-                format!(", {} run again", count(n))
+                String::new()
             }
+            (0, false) => String::new(),
             (n, false) => format!(", {} failed or cancelled; --retry-failed runs those again", count(n)),
         };
         show::say(&format!(
