@@ -32,7 +32,7 @@ const EXAMPLES: &str = "\
 Examples:
   pilotfish user add ann --to /home/ann/cluster
       # an access file for ann
-  pilotfish user list     who has access
+  pilotfish user list  who has access
   pilotfish user revoke ann";
 
 /// Quotas in bytes.
