@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Writes docs/tour.md: every command against one running manager, with its real output.
+# Writes docs/tour.md: the commands that users need most, with their real output.
 # Usage: docs/tour.sh [path of the pilotfish binary]
 # Only names of the machine it ran on (folder, host, user) are replaced.
 set -euo pipefail
@@ -39,7 +39,7 @@ file() { printf '`%s`:\n\n```yaml\n%s\n```\n\n' "$1" "$(cat "$1")" >&3; }
 until_there() { for _ in $(seq 200); do bash -c "$1" >/dev/null 2>&1 && return; sleep 0.05; done; echo "waited in vain: $1" >&2; exit 1; }
 
 text '# A tour of the command line'
-text 'Every command once, with its real output; `docs/tour.sh` writes this page. All of them have `--help` with examples, and those that show something have `--json`.'
+text 'The commands that users need most, with their real output; `docs/tour.sh` writes this page. `pilotfish --help` lists all commands, `pilotfish COMMAND --help` explains one. Most that show something have `--json`.'
 
 text '## A job file'
 cat >dock.yaml <<'YAML'
@@ -74,7 +74,8 @@ run 'pilotfish logs last --dir shorthand'
 
 text '## A manager that stays'
 text '`pilotfish serve &` starts a manager in `~/.pilotfish/default`. The other commands find it by themselves.'
-rm -rf .pilotfish shorthand
+# With the records of which manager this folder used: that one is gone.
+rm -rf .pilotfish shorthand "$HOME/.pilotfish/.last"
 pilotfish serve --cores 2 >"$work/serve.log" 2>&1 &
 server=$!
 until_there 'pilotfish status'
@@ -116,7 +117,7 @@ run 'pilotfish export 1 --format jsonl --state failed'
 run 'pilotfish export 1 -o dock.parquet'
 
 text '## For programs'
-run 'pilotfish job 1 --json | head -n 16'
+run 'pilotfish job 1 --json | head -n 17'
 run 'pilotfish tasks 1 --failed --quiet'
 run 'pilotfish completions bash | head -n 3'
 

@@ -245,7 +245,8 @@ stages:
     let why = sandbox.ok(&["explain", "task", "3.1"]);
     assert!(why.contains("it waited for task 2.2, which failed for good"), "{why}");
     sandbox.write("mended", "");
-    sandbox.ok(&["retry-failed", "2"]);
+    let said = sandbox.ok(&["retry-failed", "2"]);
+    assert_eq!(said, "job 2: 1 failed task opened again, and 1 that waited for it\n");
     sandbox.ok(&["wait", "1-4"]);
     assert_eq!(["1", "2", "3", "4"].map(counts), [[4, 0, 0], [4, 0, 0], [2, 0, 0], [1, 0, 0]]);
     let order = order(&sandbox);

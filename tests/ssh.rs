@@ -394,7 +394,13 @@ async fn a_host_that_forbids_something_says_so_and_does_the_rest_by(program: Ssh
     let Some(sshd) = Sshd::start(&sandbox, "host", "AllowTcpForwarding no\nMaxSessions 1\n") else { return };
     let ssh = to_host(program, &sandbox, &sshd);
     let denied = ssh.forward(([127, 0, 0, 1], 1).into()).await;
-    assert!(matches!(denied, Err(TransportError::NotStarted { .. })), "{denied:?}");
+    let Err(denied @ TransportError::NotForwarded { .. }) = denied else { panic!("{denied:?}") };
+    let denied = denied.to_string();
+    assert!(denied.starts_with("host forwards no port to here: "), "{program:?}: {denied}");
+    assert!(
+        denied.contains("AllowTcpForwarding") && denied.contains("reach: direct"),
+        "{program:?}: {denied}"
+    );
     let waiting = sh("echo > ~/begun; until [ -e ~/end ]; do sleep 0.1; done; echo first");
     let other = sh("echo here");
     let (first, second) = tokio::join!(ssh.run(&waiting), async {
@@ -408,7 +414,9 @@ async fn a_host_that_forbids_something_says_so_and_does_the_rest_by(program: Ssh
     });
     assert_eq!(first.expect("an answer").stdout, "first\n");
     let Err(error @ TransportError::NotStarted { .. }) = second else { panic!("{second:?}") };
-    assert!(error.to_string().contains("MaxSessions"), "{program:?}: {error}");
+    let error = error.to_string();
+    assert!(error.starts_with("failed to start sh on host: "), "{program:?}: {error}");
+    assert!(error.contains("MaxSessions"), "{program:?}: {error}");
     // One after the other they find a session, though the host may count the one before for a moment longer.
     for n in 0..if program == SshProgram::Libssh2 { 50 } else { 1 } {
         let said = loop {
@@ -421,6 +429,23 @@ async fn a_host_that_forbids_something_says_so_and_does_the_rest_by(program: Ssh
         assert_eq!(said.expect("an answer").stdout, format!("{n}\n"));
     }
     assert_eq!(sshd.n_logins(&sandbox), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_runs_something_else_says_so() {
+    for program in BOTH {
+        let sandbox = Sandbox::new();
+        let lines = "DisableForwarding yes\nForceCommand internal-sftp\n";
+        let Some(sshd) = Sshd::start(&sandbox, "host", lines) else { return };
+        let ssh = to_host(program, &sandbox, &sshd);
+        let error = ssh.run(&sh("echo here")).await.expect_err("it serves files only");
+        assert!(error.is_nothing_done(), "{program:?}: {error}");
+        let said = error.to_string();
+        let start = "failed to start sh on host: This service allows sftp connections only; ";
+        assert!(said.starts_with(start) && said.contains("ForceCommand"), "{program:?}: {said}");
+        let denied = ssh.forward(([127, 0, 0, 1], 1).into()).await;
+        assert!(matches!(denied, Err(TransportError::NotForwarded { .. })), "{program:?}: {denied:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -171,7 +171,8 @@ fn short_options<'o>(option: &'o str, flags: &str) -> Vec<(char, Option<&'o str>
     found
 }
 
-/// Why an option cannot be used though it is none of ours: its jobs would be where no listing shows them.
+/// Why an option cannot be used though it is none of ours: its jobs would be where no listing shows them, or on
+/// several hosts.
 pub(crate) fn leads_astray(adapter: &str, option: &str) -> Option<&'static str> {
     let is_name = |name: &str| {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
@@ -189,6 +190,9 @@ pub(crate) fn leads_astray(adapter: &str, option: &str) -> Option<&'static str> 
         "pbs" if has_at(option) => {
             Some("name no server; set PBS_DEFAULT where the commands are run, so that all of them ask it")
         }
+        "gridengine" if option.split_whitespace().any(|word| word == "-pe") => {
+            Some("name it by `parallel_environment`; `cores` says how many it gives, all on one host")
+        }
         "loadleveler"
             if option
                 .split('=')
@@ -202,8 +206,8 @@ pub(crate) fn leads_astray(adapter: &str, option: &str) -> Option<&'static str> 
 }
 
 /// Whether an option of a batch system's submission is one by which pilots are found again or counted: another
-/// name, several jobs of one, several nodes, another script; or one that submits nothing or waits for the job's end.
-/// Slurm takes long options that are shortened.
+/// name or user, several jobs of one, several nodes, another script; or one that drops ours, submits nothing or waits
+/// for the job's end. Slurm takes long options that are shortened.
 pub(crate) fn is_said_by_us(adapter: &str, option: &str) -> bool {
     let ours: &[&str] = match adapter {
         "slurm" => &[
@@ -216,6 +220,8 @@ pub(crate) fn is_said_by_us(adapter: &str, option: &str) -> bool {
             "--error",
             "--test-only",
             "--wait",
+            "--uid",
+            "--gid",
             "--help",
             "--usage",
             "--version",
@@ -223,45 +229,51 @@ pub(crate) fn is_said_by_us(adapter: &str, option: &str) -> bool {
             "-a",
             "-N",
             "-n",
+            "-o",
+            "-e",
             "-W",
             "-h",
             "-V",
         ],
-        "pbs" => &["-N", "-J", "-t", "-I", "-z"],
-        "gridengine" => &["-N", "-t", "-sync", "-now", "-verify", "-help", "-@", "-b"],
+        "pbs" => &["-N", "-J", "-t", "-I", "-u", "-z", "--help", "--version"],
+        "gridengine" => &["-N", "-t", "-clear", "-sync", "-now", "-verify", "-help", "-@", "-b"],
         _ => &[],
     };
-    let word = option.split([' ', '=']).next().unwrap_or(option);
-    if word.starts_with("--") {
-        // A beginning of one of ours; whole options that are such a beginning there are none.
-        return word.len() > 2 && ours.iter().any(|ours| ours.starts_with(word));
-    }
     if adapter == "gridengine" {
         // Its words have one dash, too, and an option may be several of them.
         let words: Vec<&str> = option.split_whitespace().collect();
         let is_trial = words.windows(2).any(|pair| pair[0] == "-w" && ["v", "p"].contains(&pair[1]));
         return is_trial || words.iter().any(|word| ours.contains(word));
     }
+    let word = option.split([' ', '=']).next().unwrap_or(option);
+    if word.starts_with("--") {
+        // A beginning of one of ours; whole options that are such a beginning there are none. After `--` there are no
+        // options any more.
+        return ours.iter().any(|ours| ours.starts_with(word));
+    }
     let flags = if adapter == "slurm" { SLURM_FLAGS } else { PBS_FLAGS };
     let letters = short_options(option, flags);
+    let is_attended =
+        |attributes: &str| ["block", "interactive"].iter().any(|name| attributes.contains(name));
     let blocks = adapter == "pbs"
+        && letters.iter().any(|(letter, value)| *letter == 'W' && value.is_some_and(is_attended));
+    let asks_for_nodes = adapter == "pbs"
         && letters
             .iter()
-            .any(|(letter, value)| *letter == 'W' && value.is_some_and(|value| value.contains("block")));
-    let asks_for_nodes = adapter == "pbs"
-        && letters.iter().any(|(letter, value)| *letter == 'l' && value.is_some_and(is_of_several_nodes));
+            .any(|(letter, value)| ['l', 'L'].contains(letter) && value.is_some_and(is_of_several_nodes));
     blocks
         || asks_for_nodes
         || letters.iter().any(|(letter, _)| ours.contains(&format!("-{letter}").as_str()))
 }
 
-/// Whether resources of PBS, like `walltime=1:0:0,select=2:ncpus=4`, are for more nodes than one.
+/// Whether resources of PBS, like `walltime=1:0:0,select=2:ncpus=4` or `nodes=2#shared`, are for more nodes than one,
+/// or may be: TORQUE takes `procs=8` and `tasks=2:lprocs=4` from wherever there are some.
 fn is_of_several_nodes(resources: &str) -> bool {
     let mut asked = resources.split(',').filter_map(|resource| resource.trim().split_once('='));
     asked.any(|(name, value)| {
-        let first = value.split([':', '+']).next().unwrap_or_default();
+        let first = value.split([':', '+', '#']).next().unwrap_or_default().trim();
         let is_several = value.contains('+') || first.parse::<u32>().is_ok_and(|n| n != 1);
-        ["select", "nodes", "nodect"].contains(&name.trim()) && is_several
+        ["select", "nodes", "nodect", "procs", "tasks"].contains(&name.trim()) && is_several
     })
 }
 
@@ -506,14 +518,30 @@ mod tests {
             ("slurm", "--test-only"),
             ("slurm", "-vHJmine"),
             ("slurm", "-W"),
+            ("slurm", "-o out"),
+            ("slurm", "-Qeerrors"),
+            ("slurm", "--uid=bob"),
+            ("slurm", "--ui=1001"),
+            ("slurm", "--gid=lab"),
+            ("slurm", "--"),
+            ("pbs", "--"),
+            ("pbs", "--version"),
+            ("pbs", "-u bob"),
+            ("pbs", "-Vubob"),
             ("pbs", "-Nmine"),
             ("pbs", "-J 1-9"),
             ("pbs", "-zV"),
             ("pbs", "-VNmine"),
             ("pbs", "-W block=true"),
+            ("pbs", "-W umask=022,interactive=true"),
             ("pbs", "-l select=3:ncpus=1"),
             ("pbs", "-lwalltime=1:0:0,nodes=3"),
             ("pbs", "-l select=1:ncpus=1+1:ncpus=2"),
+            ("pbs", "-l nodes=2#shared"),
+            ("pbs", "-l nodes = 2"),
+            ("pbs", "-l procs=8"),
+            ("pbs", "-lwalltime=60,procs=2"),
+            ("pbs", "-L tasks=2:lprocs=4"),
         ] {
             let error = options(adapter, option).expect_err(option);
             assert!(error.contains("Pilotfish says itself"), "{error}");
@@ -527,10 +555,16 @@ mod tests {
             ("slurm", "--ntasks-per-core=1"),
             ("slurm", "--clusters=hpc2"),
             ("slurm", "--cluster-constraint=fast"),
+            ("slurm", "--gres=gpu:a100:2"),
+            ("slurm", "--export=NONE"),
             ("pbs", "-Wumask=022"),
             ("pbs", "-q express"),
             ("pbs", "-l select=1:ncpus=4:model=ivy"),
             ("pbs", "-l place=excl"),
+            ("pbs", "-l nodes=1:ppn=4#shared"),
+            ("pbs", "-l nodes=n2:ppn=4"),
+            ("pbs", "-l procs=1"),
+            ("pbs", "-L tasks=1:lprocs=4"),
         ] {
             assert_eq!(options(adapter, option).expect(option).site().options, [option]);
         }
@@ -542,9 +576,14 @@ mod tests {
         }
         let hidden =
             ["-l h=a -N mine", "-pe mpi 4 -t 1-3", "-q all.q  -t 1-5", "-w v", "-l a=1 -w  p", "-@ more"];
-        for option in ["-N mine", "-t 1-9"].into_iter().chain(hidden) {
+        let others = ["-N mine", "-t 1-9", "-clear", "-q all.q -clear"];
+        for option in others.into_iter().chain(hidden) {
             let error = of_grid_engine(option).expect_err(option);
             assert!(error.contains("Pilotfish says itself"), "{error}");
+        }
+        for option in ["-pe mpi 16", "-l h=a  -pe smp 4"] {
+            let error = of_grid_engine(option).expect_err(option);
+            assert!(error.contains("name it by `parallel_environment`"), "{error}");
         }
         for option in ["island_count", "island count = 1", "comment = ", "comment = a \\", "# @ comment = a"]
         {

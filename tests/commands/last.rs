@@ -127,6 +127,24 @@ fn newest_job_of_a_manager_is_named_in_a_folder_that_used_none() {
 }
 
 #[test]
+fn folder_made_anew_does_not_have_the_last_job_of_a_removed_one() {
+    let sandbox = Sandbox::new();
+    let _manager = serve(&sandbox, DEFAULT, &["--cores", "1"]);
+    let here = sandbox.path().join("here");
+    let said = |arguments: &[&str]| {
+        let output = sandbox.command(arguments).current_dir(&here).output().expect("it runs");
+        text(&output.stderr)
+    };
+    std::fs::create_dir(&here).expect("a folder");
+    said(&["submit", "-q", "--wait", "--name", "old", "--", "echo", "old"]);
+    assert_eq!(said(&["logs", "last", "--raw"]), "");
+    std::fs::remove_dir_all(&here).expect("it can be removed");
+    std::fs::create_dir(&here).expect("another folder");
+    let said = said(&["logs", "last", "--raw"]);
+    assert!(said.contains("no job of this folder is known; `last` is the manager's newest one"), "{said}");
+}
+
+#[test]
 fn another_managers_job_is_not_shown_when_the_last_manager_is_gone() {
     let sandbox = Sandbox::new();
     sandbox.ok(&["run", "-q", "--dir", "state", "--", "echo", "mine"]);

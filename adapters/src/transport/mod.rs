@@ -27,7 +27,12 @@ pub trait Transport: Send + Sync {
 impl TransportError {
     /// Whether the command was never started.
     pub fn is_nothing_done(&self) -> bool {
-        matches!(self, TransportError::NotStarted { .. } | TransportError::NotConnected(_))
+        matches!(
+            self,
+            TransportError::NotStarted { .. }
+                | TransportError::NotConnected(_)
+                | TransportError::NotForwarded { .. }
+        )
     }
 }
 
@@ -46,6 +51,17 @@ pub enum TransportError {
     /// It was never started, as nobody could be reached.
     #[error(transparent)]
     NotConnected(#[from] SshError),
+    /// Nobody listens there for us: the host does not allow it.
+    #[error(
+        "{host} forwards no port to here: {why}; allow it in its sshd_config (AllowTcpForwarding, DisableForwarding) and \
+         for the key (`restrict`), or say `reach: direct` or the URL by which nodes reach the manager"
+    )]
+    NotForwarded {
+        /// The host.
+        host: String,
+        /// Why.
+        why: String,
+    },
     /// It wrote without end: what became of it is not known.
     #[error("{program} wrote more than {OUTPUT_BYTES_MAX} bytes: its outcome is unknown")]
     TooMuch {

@@ -44,6 +44,20 @@ const MARK: &str = "--pilotfish--";
 const MORE_SESSIONS: &str = "the host opens no more sessions on this connection; ask its administrators for a higher \
     MaxSessions in its sshd_config (Pilotfish runs several commands at once)";
 
+/// Told where a host runs something else than what it is asked to run.
+const NO_SHELL: &str = "the host ran no command of ours: see `ForceCommand` in its sshd_config, `command=` of the key, \
+    and the account's shell";
+
+/// A command in messages.
+fn at_host(command: &Command, host: &str) -> String {
+    format!("{} on {host}", command.argv.first().map_or("a command", String::as_str))
+}
+
+/// What a host said instead of running a command, and what that means.
+fn instead(words: &str) -> String {
+    format!("{}; {NO_SHELL}", words.trim_end_matches('.'))
+}
+
 /// Takes back what connections forward for this process, where they outlive it.
 pub async fn end_forwards() {
     openssh::end_all_forwards().await;
@@ -322,6 +336,11 @@ fn in_octal(text: &str) -> String {
     let shown =
         |byte: u8| if is_plain(byte) { char::from(byte).to_string() } else { format!("\\0{byte:03o}") };
     text.bytes().map(shown).collect()
+}
+
+/// Whether a shell of ours has printed this.
+fn has_mark(text: &str) -> bool {
+    text.contains(&format!("{MARK}\n"))
 }
 
 fn after_mark(text: String) -> String {

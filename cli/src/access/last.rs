@@ -1,13 +1,13 @@
 //! Which job a folder used last, and at which manager, so that later commands in that folder mean the same one.
-//! `~/.pilotfish/.last` has one small file for each folder that jobs were submitted from: the manager's folder,
-//! and after a zero byte the job's number.
+//! `~/.pilotfish/.last` has one small file for each folder that jobs were submitted from: the manager's folder, after a
+//! zero byte the job's number, and after another one what tells the folder from a later one at the same path.
 
 use std::{
     ffi::OsStr,
     fs, io,
-    os::unix::ffi::OsStrExt,
+    os::unix::{ffi::OsStrExt, fs::MetadataExt},
     path::{Path, PathBuf},
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 
 use protocol::private;
@@ -28,6 +28,52 @@ struct Use {
     manager: PathBuf,
     /// The job; `None`: it is not known, as in records of earlier versions.
     job: Option<JobId>,
+    /// The folder that used it; `None`: it is not known, as in records of earlier versions.
+    by: Option<Mark>,
+}
+
+impl Use {
+    /// Whether it was this folder, and not one that was at its path before.
+    fn is_of(&self, folder: Mark) -> bool {
+        self.by.is_none_or(|by| by.is_same(folder))
+    }
+}
+
+/// What a folder keeps for as long as it is there, also when it is mounted anew: device numbers may change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Mark {
+    inode: u64,
+    /// Nanoseconds since 1970; `None`: the file system does not say.
+    born: Option<u128>,
+}
+
+impl Mark {
+    fn of(folder: &Path) -> io::Result<Mark> {
+        let data = fs::metadata(folder)?;
+        let born = data.created().ok().and_then(|at| at.duration_since(SystemTime::UNIX_EPOCH).ok());
+        let born = born.filter(|born| !born.is_zero()).as_ref().map(Duration::as_nanos);
+        Ok(Mark { inode: data.ino(), born })
+    }
+
+    /// A new folder may have the number of a removed one, and some network file systems give numbers anew.
+    fn is_same(self, other: Mark) -> bool {
+        match (self.born, other.born) {
+            (Some(one), Some(other)) => one == other,
+            _ => self.inode == other.inode,
+        }
+    }
+
+    /// `INODE` or `INODE:BORN`
+    fn read(text: &str) -> Option<Mark> {
+        let (inode, born) = text.split_once(':').map_or((text, None), |(inode, born)| (inode, Some(born)));
+        let born = born.map(str::parse).transpose().ok()?;
+        Some(Mark { inode: inode.parse().ok()?, born })
+    }
+
+    fn text(self) -> String {
+        let born = self.born.map(|born| format!(":{born}")).unwrap_or_default();
+        format!("{}{born}", self.inode)
+    }
 }
 
 /// Which job `last` means at a manager.
@@ -47,7 +93,8 @@ pub enum LastJob {
 pub fn remember(manager: &Path, job: Option<JobId>) {
     let Some((here, record)) = record_of_here() else { return };
     let manager = manager.canonicalize().unwrap_or_else(|_| here.join(manager));
-    let now = Use { manager, job };
+    let by = Mark::of(&here).ok();
+    let now = Use { manager, job, by };
     let before = read(&record);
     if before.as_ref() == Some(&now) {
         return;
@@ -56,7 +103,8 @@ pub fn remember(manager: &Path, job: Option<JobId>) {
     let manager = now.manager;
     let run = here.join(RUN_FOLDER);
     let is_run = manager == run.canonicalize().unwrap_or_else(|_| run.clone());
-    let misleads = before.is_some() || (!is_run && run.join(STORE_FILE).is_file());
+    let is_before_of_here = before.is_some_and(|before| by.is_none_or(|here| before.is_of(here)));
+    let misleads = is_before_of_here || (!is_run && run.join(STORE_FILE).is_file());
     if misleads {
         show::say(&format!(
             "warning: {} cannot be written ({}); commands about this job need its number and --dir {} here",
@@ -70,7 +118,7 @@ pub fn remember(manager: &Path, job: Option<JobId>) {
 /// The folder of the manager that the last job of the current folder went to, relative to that when it is inside.
 pub fn recall() -> Option<PathBuf> {
     let (here, record) = record_of_here()?;
-    let manager = read(&record)?.manager;
+    let manager = read_of(&record, &here)?.manager;
     let run = PathBuf::from(RUN_FOLDER);
     if run.canonicalize().is_ok_and(|run| run == manager) {
         return Some(run);
@@ -83,10 +131,10 @@ pub fn recall() -> Option<PathBuf> {
 
 /// Which job `last` means at the manager in `folder`, which the user has named or not.
 pub fn last_job(folder: &Path, is_named: bool) -> LastJob {
-    let last = record_of_here().and_then(|(_, record)| read(&record));
+    let last = record_of_here().and_then(|(here, record)| read_of(&record, &here));
     let is_run = folder == Path::new(RUN_FOLDER);
     match last {
-        Some(Use { manager, job }) if folder.canonicalize().is_ok_and(|folder| folder == manager) => {
+        Some(Use { manager, job, .. }) if folder.canonicalize().is_ok_and(|folder| folder == manager) => {
             job.map_or(LastJob::Newest, LastJob::Job)
         }
         _ if !is_named && !is_run => LastJob::NewestOfAnyFolder,
@@ -103,12 +151,20 @@ fn record_of_here() -> Option<(PathBuf, PathBuf)> {
     Some((here, record))
 }
 
+/// What a record says of the folder that is `here` now.
+fn read_of(record: &Path, here: &Path) -> Option<Use> {
+    let last = read(record)?;
+    Mark::of(here).map_or(true, |here| last.is_of(here)).then_some(last)
+}
+
 fn read(record: &Path) -> Option<Use> {
     let bytes = fs::read(record).ok()?;
-    let mut parts = bytes.splitn(2, |byte| *byte == 0);
+    let mut parts = bytes.splitn(3, |byte| *byte == 0);
     let manager = PathBuf::from(OsStr::from_bytes(parts.next()?));
-    let job = parts.next().and_then(|number| std::str::from_utf8(number).ok()?.parse().ok()).map(JobId);
-    manager.is_absolute().then_some(Use { manager, job })
+    let mut text = || parts.next().and_then(|part| std::str::from_utf8(part).ok());
+    let job = text().and_then(|number| number.parse().ok()).map(JobId);
+    let by = text().and_then(Mark::read);
+    manager.is_absolute().then_some(Use { manager, job, by })
 }
 
 /// Another command may write at the same time: each reader finds one of both whole.
@@ -120,9 +176,15 @@ fn write(record: &Path, last: &Use, is_new: bool) -> io::Result<()> {
     }
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
     let mut bytes = last.manager.as_os_str().as_bytes().to_vec();
-    if let Some(job) = last.job {
+    let job = last.job.map(|job| job.0.to_string());
+    let by = last.by.map(Mark::text);
+    if job.is_some() || by.is_some() {
         bytes.push(0);
-        bytes.extend(job.0.to_string().bytes());
+        bytes.extend(job.unwrap_or_default().bytes());
+    }
+    if let Some(by) = by {
+        bytes.push(0);
+        bytes.extend(by.bytes());
     }
     io::Write::write_all(&mut file, &bytes)?;
     file.persist(record).map_err(|error| error.error)?;
@@ -147,11 +209,11 @@ fn make_room(folder: &Path) {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::{fs, time::Duration};
 
     use scheduler::ids::JobId;
 
-    use super::{N_RECORDS_MAX, Use, read, write};
+    use super::{Mark, N_RECORDS_MAX, Use, read, read_of, write};
 
     #[test]
     fn record_is_replaced_and_the_oldest_of_too_many_goes() {
@@ -162,7 +224,8 @@ mod tests {
         let oldest = fs::File::options().write(true).open(folder.path().join("7")).unwrap();
         oldest.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
         let record = folder.path().join("new");
-        let used = |manager: &str, job: Option<u64>| Use { manager: manager.into(), job: job.map(JobId) };
+        let by = Some(Mark { inode: 5, born: Some(1_700_000_000_123_456_789) });
+        let used = |manager: &str, job: Option<u64>| Use { manager: manager.into(), job: job.map(JobId), by };
         write(&record, &used("/a", Some(1)), true).unwrap();
         write(&record, &used("/b", Some(12)), false).unwrap();
         assert_eq!(read(&record), Some(used("/b", Some(12))));
@@ -170,6 +233,42 @@ mod tests {
         assert_eq!(read(&record), Some(used("/b", None)));
         assert_eq!(read(&folder.path().join("7")), None, "the oldest is gone");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), N_RECORDS_MAX);
+    }
+
+    #[test]
+    fn record_of_a_folder_that_was_removed_is_none_of_a_new_one_at_its_path() {
+        let folder = tempfile::tempdir().unwrap();
+        let (here, record) = (folder.path().join("here"), folder.path().join("record"));
+        fs::create_dir(&here).unwrap();
+        let last = Use { manager: "/a".into(), job: Some(JobId(7)), by: Mark::of(&here).ok() };
+        write(&record, &last, true).unwrap();
+        assert_eq!(read_of(&record, &here), Some(last.clone()));
+        // Renamed and back it is the same.
+        fs::rename(&here, folder.path().join("there")).unwrap();
+        fs::rename(folder.path().join("there"), &here).unwrap();
+        assert_eq!(read_of(&record, &here), Some(last));
+        // The clocks of file systems tick every few milliseconds.
+        std::thread::sleep(Duration::from_millis(50));
+        fs::remove_dir(&here).unwrap();
+        fs::create_dir(&here).unwrap();
+        assert_eq!(read_of(&record, &here), None);
+        // Records of earlier versions do not say which folder it was.
+        for (old, job) in [("/a\x007", Some(JobId(7))), ("/a", None)] {
+            fs::write(&record, old).unwrap();
+            assert_eq!(read_of(&record, &here), Some(Use { manager: "/a".into(), job, by: None }), "{old:?}");
+        }
+    }
+
+    #[test]
+    fn folders_are_told_apart_by_their_birth_or_else_by_their_number() {
+        let mark = |inode, born| Mark { inode, born };
+        assert!(!mark(5, Some(1)).is_same(mark(5, Some(2))), "the number is in use again");
+        assert!(mark(5, Some(1)).is_same(mark(6, Some(1))), "numbers are given anew");
+        assert!(mark(5, None).is_same(mark(5, Some(1))) && !mark(5, None).is_same(mark(6, None)));
+        for mark in [mark(5, Some(1)), mark(u64::MAX, None)] {
+            assert_eq!(Mark::read(&mark.text()), Some(mark));
+        }
+        assert_eq!(["", "a", "5:", "5:a"].map(Mark::read), [None; 4]);
     }
 
     #[test]

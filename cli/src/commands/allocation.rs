@@ -23,6 +23,12 @@ use crate::{
     view::{Reader, ViewArgs, WatchArgs},
 };
 
+const EXAMPLES: &str = "\
+Examples:
+  pilotfish allocation list      what platforms were asked for
+  pilotfish allocation show 7    all that is known of one
+  pilotfish allocation cancel 7  give it back when its pilot has ended its tasks";
+
 const LIST_EXAMPLES: &str = "\
 Examples:
   pilotfish allocation list
@@ -41,6 +47,7 @@ Examples:
 
 /// What to do.
 #[derive(Args)]
+#[command(after_help = EXAMPLES)]
 pub struct AllocationArgs {
     #[command(subcommand)]
     command: AllocationCommand,

@@ -1,6 +1,6 @@
 //! What `cancel`, `pause`, `resume` and `retry-failed` have in common.
 
-use scheduler::{engine::views::JobView, ids::JobId, ranges::TaskSet};
+use scheduler::{engine::views::Counts, ids::JobId, ranges::TaskSet};
 use serde::Serialize;
 
 use crate::{
@@ -73,9 +73,24 @@ pub async fn change(targets: &[String], view: &ViewArgs, change: Change) -> Resu
                 Ok(changed) => {
                     let there = TaskSet::from(0..view.counts.total);
                     let n_meant = target.tasks.as_ref().map_or(there.len(), |t| t.intersection(&there).len());
-                    let done = Done { job: &view, n_tasks: changed.n_tasks, n_meant };
+                    let n_cancelled = match change {
+                        // Those that waited for failed ones are open again.
+                        Change::Retry if target.tasks.is_none() && view.counts.cancelled > 0 => {
+                            client.job(job).await?.counts.cancelled
+                        }
+                        _ => view.counts.cancelled,
+                    };
+                    let n_tasks = changed.n_tasks;
+                    let done = Done {
+                        id: job,
+                        state: &view.state,
+                        counts: view.counts,
+                        n_tasks,
+                        n_meant,
+                        n_cancelled,
+                    };
                     let text = done.text(change, target.tasks.is_some());
-                    rows.push(Row { job, n_tasks: changed.n_tasks, n_meant, text });
+                    rows.push(Row { job, n_tasks, n_meant, text });
                 }
                 Err(Failure::BadInput(lines)) => refusals.extend(lines),
                 Err(failure) => return Err(failure),
@@ -94,33 +109,47 @@ pub async fn change(targets: &[String], view: &ViewArgs, change: Change) -> Resu
 
 /// What came of a change.
 struct Done<'a> {
-    /// The job before it.
-    job: &'a JobView,
+    id: JobId,
+    /// The job's before it.
+    state: &'a str,
+    counts: Counts,
+    /// Those that were changed, of other jobs that wait for this one, too.
     n_tasks: u64,
     n_meant: u64,
+    /// Those of the job that are cancelled now.
+    n_cancelled: u64,
 }
 
 impl Done<'_> {
     fn text(&self, change: Change, are_named: bool) -> String {
-        let Done { job, n_tasks, .. } = *self;
+        let Done { id, state, n_tasks, .. } = *self;
         let what = match change {
             Change::Pause if n_tasks == 0 => " was paused already".to_owned(),
             Change::Resume if n_tasks == 0 => " was not paused".to_owned(),
             Change::Pause => " paused".to_owned(),
             Change::Resume => " resumed".to_owned(),
             Change::Cancel => self.with_others("cancelled", "had ended"),
+            Change::Retry if are_named && self.has_company() => {
+                format!(
+                    ": {} opened again: of those named, and those that waited for them",
+                    counted(n_tasks, "task")
+                )
+            }
             Change::Retry if are_named => {
                 self.with_others("opened again", "had neither failed nor been cancelled")
             }
             Change::Retry => self.retried(),
         };
-        let is_waiting = change == Change::Retry && n_tasks > 0 && job.state == "paused";
-        let hint = if is_waiting {
-            format!("; the job is paused: `pilotfish resume {}`", job.id)
-        } else {
-            String::new()
-        };
-        format!("job {}{what}{hint}", job.id)
+        let is_waiting = change == Change::Retry && n_tasks > 0 && state == "paused";
+        let hint =
+            if is_waiting { format!("; the job is paused: `pilotfish resume {id}`") } else { String::new() };
+        format!("job {id}{what}{hint}")
+    }
+
+    /// Whether there are more than can have been opened of those named: others waited for them.
+    fn has_company(&self) -> bool {
+        let n_closed = self.counts.failed.saturating_add(self.counts.cancelled);
+        self.n_tasks > self.n_meant.min(n_closed)
     }
 
     /// `: 90 of 100 tasks cancelled, 10 had ended`
@@ -133,24 +162,29 @@ impl Done<'_> {
         }
     }
 
-    /// A job as a whole: what was cancelled stays so, mostly somebody wanted it.
+    /// A job as a whole: what was cancelled stays so, mostly somebody wanted it; but not what waited for failed tasks,
+    /// which may be of other jobs.
     fn retried(&self) -> String {
-        let n_cancelled = self.job.counts.cancelled;
-        let mut text = match self.n_tasks {
-            0 => " has no failed task to open again".to_owned(),
-            n => format!(": {} opened again", counted(n, "failed task")),
+        let Done { id, counts, n_tasks, n_cancelled, .. } = *self;
+        let opened = counted(counts.failed.min(n_tasks), "failed task");
+        let mut text = match (counts.failed, n_tasks.saturating_sub(counts.failed)) {
+            _ if n_tasks == 0 => " has no failed task to open again".to_owned(),
+            (0, _) => {
+                format!(": {} opened again: what failed, and what waited for it", counted(n_tasks, "task"))
+            }
+            (_, 0) => format!(": {opened} opened again"),
+            (1, n) => format!(": {opened} opened again, and {} that waited for it", count(n)),
+            (_, n) => format!(": {opened} opened again, and {} that waited for them", count(n)),
         };
         if n_cancelled > 0 {
-            let last = self.job.counts.total.saturating_sub(1);
-            let stay = if n_cancelled == 1 {
-                "stays cancelled unless it is"
-            } else {
-                "stay cancelled unless they are"
+            let last = counts.total.saturating_sub(1);
+            let stay = match n_cancelled {
+                1 => "stays cancelled unless it is",
+                _ => "stay cancelled unless they are",
             };
             text.push_str(&format!(
-                "; {} {stay} named, like `pilotfish retry-failed {}.0-{last}`",
+                "; {} {stay} named, like `pilotfish retry-failed {id}.0-{last}`",
                 counted(n_cancelled, "task"),
-                self.job.id
             ));
         }
         text
@@ -179,4 +213,37 @@ pub fn refuse_tasks(targets: &[String], verb: &str) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is said of tasks opened again in a job of 10 with so many failed and cancelled ones.
+    fn said(failed: u64, cancelled: u64, n_tasks: u64, n_named: Option<u64>, n_cancelled: u64) -> String {
+        let counts = Counts { total: 10, failed, cancelled, ..Counts::default() };
+        let n_meant = n_named.unwrap_or(10);
+        Done { id: JobId(3), state: "done", counts, n_tasks, n_meant, n_cancelled }
+            .text(Change::Retry, n_named.is_some())
+    }
+
+    #[test]
+    fn tasks_that_waited_for_failed_ones_are_no_failed_ones() {
+        assert_eq!(said(0, 0, 0, None, 0), "job 3 has no failed task to open again");
+        assert_eq!(said(2, 0, 2, None, 0), "job 3: 2 failed tasks opened again");
+        assert_eq!(said(1, 0, 4, None, 0), "job 3: 1 failed task opened again, and 3 that waited for it");
+        assert_eq!(said(2, 3, 5, None, 0), "job 3: 2 failed tasks opened again, and 3 that waited for them");
+        let cancelled = "; 1 stay cancelled unless they are named, like `pilotfish retry-failed 3.0-9`";
+        assert_eq!(said(1, 1, 1, None, 1), format!("job 3: 1 failed task opened again{cancelled}"));
+        // They failed after the job was looked at.
+        let late = "job 3: 4 tasks opened again: what failed, and what waited for it";
+        assert_eq!(said(0, 0, 4, None, 0), late);
+        assert_eq!(
+            said(1, 1, 2, Some(5), 1),
+            "job 3: 2 of 5 tasks opened again, 3 had neither failed nor been cancelled"
+        );
+        let company = "job 3: 4 tasks opened again: of those named, and those that waited for them";
+        assert_eq!(said(1, 0, 4, Some(5), 0), company);
+        assert_eq!(said(1, 0, 4, Some(1), 0), company);
+    }
 }

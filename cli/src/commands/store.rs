@@ -15,6 +15,11 @@ use crate::{
 /// Findings that are shown at most.
 const FINDINGS_MAX: usize = 100;
 
+const EXAMPLES: &str = "\
+Examples:
+  pilotfish store check
+  pilotfish store check --dir /backup/pilotfish";
+
 const CHECK_EXAMPLES: &str = "\
 Examples:
   pilotfish store check
@@ -23,11 +28,12 @@ Examples:
 
 Reads the whole store: pages, indices, and the checksum of each record, of what
 tasks wrote and of the names of their files. It changes nothing, and may run
-beside the manager. The exit code is 1 if something is damaged. Then restore
-the folder from a backup.";
+beside the manager. The exit code is 1 if something is damaged. Then restore a
+backup; docs/store.md says how.";
 
 /// What to do.
 #[derive(Args)]
+#[command(after_help = EXAMPLES)]
 pub struct StoreArgs {
     #[command(subcommand)]
     command: StoreCommand,

@@ -28,6 +28,13 @@ use crate::{
     view::{Reader, ViewArgs},
 };
 
+const EXAMPLES: &str = "\
+Examples:
+  pilotfish user add ann --to /home/ann/cluster
+      # an access file for ann
+  pilotfish user list  who has access
+  pilotfish user revoke ann";
+
 /// Quotas in bytes.
 const IN_BYTES: [&str; 2] = ["values", "output"];
 
@@ -38,16 +45,17 @@ Examples:
   pilotfish user add bob --operator
       # bob may change everybody's jobs, and stop the manager
 
-Who has the file is that user: `pilotfish submit job.yaml --dir ann`. All see
-what there is; jobs are changed by their own users and by operators, and
-policies share platforms among users. The file leads to where the manager
-listens now: with `listen: {port: …}` in manager.yaml that stays so. Its token
-is told only once: `pilotfish user revoke ann` makes it void.
+Who has the file is that user: `pilotfish submit job.yaml --dir ann`. Everybody
+sees the list of jobs; only the owner and operators see what they run and wrote,
+and may change them. Policies share platforms among users.
 
-Where a platform's tasks run as the manager's account, only operators can be
-added. In manager.yaml `run_as: ACCOUNT` has a local platform's pilots run as
-another one; behind SSH, let `ssh` name an account that cannot read the
-manager's folder.";
+The file has the manager's address. Set `tls: on` and `listen: {port: …}` in
+manager.yaml: then it outlives restarts and changes of platforms. The token
+cannot be shown again. `pilotfish user revoke ann` makes it void.
+
+While tasks of a platform can read the manager's folder, only operators can be
+added. For a local platform set `run_as: ACCOUNT`; for one behind SSH let `ssh`
+name an account that cannot read the folder.";
 
 const LIST_EXAMPLES: &str = "\
 Examples:
@@ -71,6 +79,7 @@ others their own.";
 
 /// What to do.
 #[derive(Args)]
+#[command(after_help = EXAMPLES)]
 pub struct UserArgs {
     #[command(subcommand)]
     command: UserCommand,

@@ -13,7 +13,7 @@ use nix::sys::socket::{setsockopt, sockopt::TcpUserTimeout};
 use tokio::sync::{Mutex, oneshot};
 
 use super::{
-    Asker, MORE_SESSIONS, SshError, after_mark, code_of_shell,
+    Asker, MORE_SESSIONS, SshError, after_mark, at_host, code_of_shell, has_mark, instead,
     line::{Answer, Broken, Line, Order},
     login,
     route::{self, Hop},
@@ -85,7 +85,13 @@ impl Libssh2 {
     /// # Errors
     /// There is no connection, or the host does not allow it.
     pub(super) async fn forward(&self, to: SocketAddr) -> Result<u16, TransportError> {
-        self.ask(Duration::ZERO, |answer| Order::Forward { to, answer }).await
+        let asked = self.ask(Duration::ZERO, |answer| Order::Forward { to, answer }).await;
+        asked.map_err(|error| match error {
+            TransportError::NotStarted { program: host, source } => {
+                TransportError::NotForwarded { host, why: source.to_string() }
+            }
+            error => error,
+        })
     }
 
     /// The outcome of an order. A connection that is about to end takes none: the next one gets it.
@@ -148,7 +154,18 @@ impl Libssh2 {
             let (line, stdin) = (shell_line(command), command.stdin.clone());
             Order::Run { line, stdin, until, answer }
         };
-        let output = self.ask(command.time_limit, order).await?;
+        let program = || at_host(command, &self.address);
+        let output = self.ask(command.time_limit, order).await.map_err(|error| match error {
+            TransportError::NotStarted { source, .. } => {
+                TransportError::NotStarted { program: program(), source }
+            }
+            error => error,
+        })?;
+        let is_of_ours = has_mark(&output.stdout) || has_mark(&output.stderr);
+        if output.code.is_some() && !is_of_ours {
+            let source = std::io::Error::other(instead(&output.words()));
+            return Err(TransportError::NotStarted { program: program(), source });
+        }
         let code = output.code.and_then(code_of_shell);
         Ok(Output { code, stdout: after_mark(output.stdout), stderr: after_mark(output.stderr) })
     }

@@ -19,6 +19,7 @@ use tokio::sync::Mutex;
 use super::{
     Asker, MORE_SESSIONS, SshError,
     address::Address,
+    at_host,
     route::{self, Said, Unsaid},
 };
 use crate::{
@@ -177,7 +178,7 @@ impl OpenSsh {
                 Ran::Failed(error) => return Err(error),
                 // The command did not start: another connection may run it.
                 Ran::NotBegun(words) if !master.is_alive() => why = words,
-                Ran::NotBegun(words) => return Err(self.not_started(words)),
+                Ran::NotBegun(words) => return Err(self.not_started(command, words)),
             }
         }
         Err(SshError::Broken { host: self.address.clone(), what: why }.into())
@@ -191,7 +192,7 @@ impl OpenSsh {
             match master.forward(to).await {
                 Ok(port) => return Ok(port),
                 Err(words) if !master.is_alive() => why = words,
-                Err(words) => return Err(self.not_started(words)),
+                Err(words) => return Err(self.not_forwarded(words)),
             }
         }
         Err(SshError::Broken { host: self.address.clone(), what: why }.into())
@@ -225,12 +226,26 @@ impl OpenSsh {
         Ok(words.chain(["sftp".to_owned()]).collect())
     }
 
-    fn not_started(&self, mut words: String) -> TransportError {
+    fn not_started(&self, command: &Command, mut words: String) -> TransportError {
         if words.contains("Session open refused by peer") {
             words = format!("{words}; {MORE_SESSIONS}");
         }
-        TransportError::NotStarted { program: self.address.clone(), source: std::io::Error::other(words) }
+        let program = at_host(command, &self.address);
+        TransportError::NotStarted { program, source: std::io::Error::other(words) }
     }
+
+    fn not_forwarded(&self, words: String) -> TransportError {
+        let host = self.address.clone();
+        match is_denied(&words) {
+            true => TransportError::NotForwarded { host, why: words },
+            false => SshError::Broken { host, what: words }.into(),
+        }
+    }
+}
+
+/// Whether the host said no when it was asked to listen for us: `…: remote port forwarding failed for listen port 0`.
+fn is_denied(words: &str) -> bool {
+    ["port forwarding failed", "refused forwarding request"].iter().any(|denied| words.contains(denied))
 }
 
 /// Does something that blocks; `None`: it panicked.

@@ -49,7 +49,8 @@ Examples:
 What is not given is found out there: the default queue, what its nodes have,
 how long jobs may live. The entry goes into manager.yaml, whose other lines
 stay; change it there as you like. The manager that runs with that file has the
-platform at once.";
+platform at once. One without TLS must be started anew for a platform behind
+SSH, and the command says so.";
 
 /// The longest life of pilots that nobody has asked for.
 const WALLTIME: Span = Span::from_secs(4 * 3600);

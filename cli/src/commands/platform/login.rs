@@ -17,13 +17,16 @@ const EXAMPLES: &str = "\
 Examples:
   pilotfish platform login centre
   pilotfish platform login centre --config centre.yaml --again
-  pilotfish platform login centre --dir /srv/pilotfish       of the manager in that folder
+  pilotfish platform login centre --dir /srv/pilotfish
+      # of the manager in that folder
 
-Run it in any terminal of this host, before the manager starts or while it runs. The connection stays
-for an hour after its last use, or as long as ControlPersist in ~/.ssh/config says; a manager that runs
-takes it over within a second or two and keeps it.
+Run it in any terminal of this host, before the manager starts or while it runs.
+A manager that runs takes the connection over within a second or two and keeps
+it. It stays for an hour after its last use, or as long as ControlPersist in
+~/.ssh/config says.
 
-Exit codes: 0 connected, 2 what was given cannot be used, 3 the host does not let us in, 130 interrupted.";
+Exit codes: 0 connected, 2 what was given cannot be used, 3 the host does not
+let us in, 130 interrupted.";
 
 /// Where to.
 #[derive(Args)]

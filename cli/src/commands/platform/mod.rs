@@ -32,8 +32,19 @@ use crate::{
 pub(super) use reload::told;
 pub(super) use show::{left, state};
 
+const EXAMPLES: &str = "\
+Examples:
+  pilotfish platform attach slurm cluster --ssh ada@login.centre.org
+      # write it into manager.yaml
+  pilotfish platform check cluster  try it, with one pilot
+  pilotfish platform list
+  pilotfish platform show cluster
+  pilotfish platform limits cluster --pilots-max 5
+  pilotfish platform drain cluster";
+
 /// What to do.
 #[derive(Args)]
+#[command(after_help = EXAMPLES)]
 pub struct PlatformArgs {
     #[command(subcommand)]
     command: PlatformCommand,

@@ -20,12 +20,14 @@ use crate::{
     script::quoted,
     transport::{
         OUTPUT_BYTES_MAX, TransportError,
-        ssh::{MARK, after_mark, code_of_shell, in_octal, within_limit},
+        ssh::{MARK, after_mark, code_of_shell, in_octal, instead, within_limit},
     },
 };
 
 /// Printed on standard error after a command, with its exit code.
 const END: &str = "--pilotfish-end-- ";
+/// With which `ssh` ends when the connection is at fault, and not what the host ran.
+const CODE_OF_SSH: i32 = 255;
 /// What the shell there waits for.
 const GO: &[u8] = b"go\n";
 
@@ -69,7 +71,7 @@ pub(super) async fn run(words: &[String], command: &Command, until: Instant) -> 
     let ended = tokio::time::timeout_at(until.into(), all).await;
     let is_begun = || is_begun.load(Ordering::Relaxed);
     match ended {
-        Ok(Some((stdout, stderr, _))) => match stderr.rsplit_once(END) {
+        Ok(Some((stdout, stderr, status))) => match stderr.rsplit_once(END) {
             Some((words, code)) if is_begun() => Ran::Ended(Output {
                 code: code.lines().next().and_then(|code| exit_code(code.trim())),
                 stdout: after_mark(stdout),
@@ -79,7 +81,7 @@ pub(super) async fn run(words: &[String], command: &Command, until: Instant) -> 
                 let source = io::Error::other(verdict::words(&after_mark(stderr)));
                 Ran::Failed(TransportError::Broken { program: program(), source })
             }
-            _ => Ran::NotBegun(verdict::words(&stderr)),
+            _ => Ran::NotBegun(why_not_begun(&stdout, &stderr, status.ok().and_then(|status| status.code()))),
         },
         Ok(None) => Ran::Failed(TransportError::TooMuch { program: program() }),
         Err(_) if is_begun() => {
@@ -89,6 +91,18 @@ pub(super) async fn run(words: &[String], command: &Command, until: Instant) -> 
             program: program(),
             source: io::ErrorKind::TimedOut.into(),
         }),
+    }
+}
+
+/// Why a command did not begin. What a host runs in its place may speak on standard output only.
+fn why_not_begun(stdout: &str, stderr: &str, code: Option<i32>) -> String {
+    let words = verdict::words_if_any(stderr).or_else(|| verdict::words_if_any(stdout));
+    let is_of_ssh = code.is_none_or(|code| code == CODE_OF_SSH);
+    match words {
+        Some(words) if is_of_ssh => words,
+        Some(words) => instead(&words),
+        None if is_of_ssh => verdict::words(""),
+        None => instead("it ended at once"),
     }
 }
 
@@ -176,6 +190,20 @@ mod tests {
             assert_eq!(said(b"go\ninput"), went, "{shell}");
             assert_eq!(said(b""), [format!("{MARK}\n"), format!("{MARK}\n")], "{shell}: nothing is done");
         }
+    }
+
+    #[test]
+    fn a_host_that_runs_something_else_is_heard() {
+        let hint = "the host ran no command of ours: see `ForceCommand`";
+        let sftp = why_not_begun("This service allows sftp connections only.\n", "", Some(1));
+        assert!(sftp.starts_with(&format!("This service allows sftp connections only; {hint}")), "{sftp}");
+        let shell = why_not_begun("This account is currently not available.\n", "", Some(1));
+        assert!(shell.starts_with(&format!("This account is currently not available; {hint}")), "{shell}");
+        let silent = why_not_begun("", "\n", Some(1));
+        assert!(silent.starts_with(&format!("it ended at once; {hint}")), "{silent}");
+        let refused = "mux_client_request_session: session request failed: Session open refused by peer";
+        assert_eq!(why_not_begun("", &format!("{refused}\r\n"), Some(255)), refused);
+        assert_eq!(why_not_begun("", "", Some(255)), "ssh ended without a word");
     }
 
     #[test]

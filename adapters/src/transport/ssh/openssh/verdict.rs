@@ -163,7 +163,7 @@ pub(super) fn words(log: &str) -> String {
     words_if_any(log).unwrap_or_else(|| "ssh ended without a word".to_owned())
 }
 
-fn words_if_any(log: &str) -> Option<String> {
+pub(super) fn words_if_any(log: &str) -> Option<String> {
     let clean = |line: &str| line.chars().filter(|c| !c.is_control()).collect::<String>().trim().to_owned();
     let mut words = log.lines().filter(|line| is_for_people(line)).map(clean).collect::<Vec<_>>().join("; ");
     if words.len() > WORDS_MAX {
