@@ -73,8 +73,7 @@ pub fn run(args: &ImportArgs) -> Result<Outcome, Failure> {
     let text = fs::read_to_string(&args.file).map_err(|error| Failure::file("read", &args.file, &error))?;
     let shown = args.file.display();
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-    let instance = serde_json::from_str(text)
-        .map_err(|error| Failure::bad_input(format!("{shown}: found no JSON ({error})")))?;
+    let instance = wfcommons::parse(text).map_err(|what| Failure::bad_input(format!("{shown}: {what}")))?;
     let stem = args.file.file_stem().and_then(|stem| stem.to_str()).unwrap_or("workflow");
     let emulation = Emulation { speedup: args.speedup, shrink: args.shrink };
     if !args.emulate && wfcommons::names_processes(&instance) {
