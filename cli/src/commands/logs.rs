@@ -25,7 +25,7 @@ use crate::{
     show::{
         Ink, Screen,
         format::{bytes, counted},
-        harmless::harmless_output,
+        harmless::{harmless, harmless_output},
     },
     view::{Reader, ViewArgs},
 };
@@ -111,7 +111,7 @@ fn write_output(mut to: impl Write + IsTerminal, bytes: &[u8], args: &LogsArgs) 
     if to.is_terminal() && !args.raw {
         let (shown, begun) = harmless_output(bytes);
         to.write_all(shown.as_bytes())?;
-        to.write_all(String::from_utf8_lossy(begun).trim_end_matches('\r').as_bytes())?;
+        to.write_all(harmless(String::from_utf8_lossy(begun).trim_end_matches('\r')).as_bytes())?;
     } else {
         to.write_all(bytes)?;
     }
