@@ -83,6 +83,19 @@ impl Failure {
     }
 }
 
+/// The text of a file that people give.
+///
+/// # Errors
+/// It is not UTF-8: in which line.
+pub fn utf8(bytes: Vec<u8>, path: &std::path::Path) -> Result<String, Failure> {
+    String::from_utf8(bytes).map_err(|error| {
+        let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = 1 + valid.iter().filter(|byte| **byte == b'\n').count();
+        let path = path.display();
+        Failure::bad_input(format!("{path}: found bytes in line {line} that are not UTF-8; save it as UTF-8"))
+    })
+}
+
 /// An error of the system in its own words, without Rust's "(os error 2)".
 pub fn words(error: &io::Error) -> String {
     let text = error.to_string();

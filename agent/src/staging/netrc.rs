@@ -5,13 +5,34 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A user and a password for a host.
+use reqwest::header::HeaderValue;
+
+/// A user and a password for a host, byte for byte as the file has them.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Login {
     /// The user's name.
-    pub user: String,
+    pub user: Vec<u8>,
     /// The password. It is shown in no message.
-    pub password: String,
+    pub password: Vec<u8>,
+}
+
+impl Login {
+    /// What HTTP calls basic authentication.
+    pub fn header(&self) -> Option<HeaderValue> {
+        let both = [&*self.user, &*self.password].join(&b':');
+        let mut value = HeaderValue::try_from(format!("Basic {}", base64(&both))).ok()?;
+        value.set_sensitive(true);
+        Some(value)
+    }
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let letters = bytes.chunks(3).flat_map(|three| {
+        let bits = (0..3).fold(0, |bits, n| (bits << 8) | usize::from(three.get(n).copied().unwrap_or(0)));
+        (0..4).map(move |n| if n > three.len() { b'=' } else { LETTERS[(bits >> (18 - 6 * n)) & 63] })
+    });
+    letters.map(char::from).collect()
 }
 
 /// Where that file is, for this process.
@@ -25,7 +46,7 @@ pub fn path() -> Option<PathBuf> {
 /// # Errors
 /// The file cannot be read, or is no such file: what is wrong, without a word of what stands there.
 pub fn login(path: &Path, host: &str) -> Result<Option<Login>, String> {
-    match fs::read_to_string(path) {
+    match fs::read(path) {
         Ok(text) => find(&text, host).map_err(|(line, what)| format!("{}:{line}: {what}", path.display())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(format!("failed to read {}: {error}", path.display())),
@@ -33,7 +54,9 @@ pub fn login(path: &Path, host: &str) -> Result<Option<Login>, String> {
 }
 
 /// The first entry for that host, or the one for all others. Errors: the line, and what is wrong with it.
-fn find(text: &str, host: &str) -> Result<Option<Login>, (usize, &'static str)> {
+fn find(text: &[u8], host: &str) -> Result<Option<Login>, (usize, &'static str)> {
+    // Each byte stands for itself: nothing says which encoding a file has, and only ASCII means something here.
+    let text: String = text.iter().copied().map(char::from).collect();
     let mut words = Words { lines: text.lines().enumerate(), line: 0, rest: "" };
     let mut of_all = None;
     let mut entry: Option<Entry> = None;
@@ -41,7 +64,8 @@ fn find(text: &str, host: &str) -> Result<Option<Login>, (usize, &'static str)> 
         let word = words.next()?;
         let ends = matches!(word.as_deref(), None | Some("machine" | "default"));
         if let Some(Entry { machine, user, password }) = entry.take_if(|_| ends) {
-            let login = Login { user, password };
+            let bytes = |text: String| text.chars().filter_map(|c| u8::try_from(c).ok()).collect();
+            let login = Login { user: bytes(user), password: bytes(password) };
             match machine {
                 Some(machine) if machine.eq_ignore_ascii_case(host) => return Ok(Some(login)),
                 Some(_) => {}
@@ -100,6 +124,11 @@ struct Words<'t> {
     rest: &'t str,
 }
 
+/// Not `char::is_whitespace`: letters of UTF-8 have bytes that are blanks of Latin-1.
+fn is_blank(c: char) -> bool {
+    c.is_ascii_whitespace()
+}
+
 impl<'t> Words<'t> {
     fn next_line(&mut self) -> Option<&'t str> {
         let (n, line) = self.lines.next()?;
@@ -110,7 +139,7 @@ impl<'t> Words<'t> {
     /// The next word, which may stand in `"…"` with `\` before what is meant as it stands.
     fn next(&mut self) -> Result<Option<String>, (usize, &'static str)> {
         loop {
-            let rest = self.rest.trim_start();
+            let rest = self.rest.trim_start_matches(is_blank);
             if !rest.is_empty() && !rest.starts_with('#') {
                 self.rest = rest;
                 break;
@@ -120,8 +149,7 @@ impl<'t> Words<'t> {
             }
         }
         let Some(quoted) = self.rest.strip_prefix('"') else {
-            let (word, rest) =
-                self.rest.split_at(self.rest.find(char::is_whitespace).unwrap_or(self.rest.len()));
+            let (word, rest) = self.rest.split_at(self.rest.find(is_blank).unwrap_or(self.rest.len()));
             self.rest = rest;
             return Ok(Some(word.to_owned()));
         };
@@ -148,15 +176,16 @@ impl<'t> Words<'t> {
 
 #[cfg(test)]
 mod tests {
-    use super::find;
+    use super::{Login, find};
 
     const TEXT: &str = "# of the lab\nmachine data.lab.org login ann password \"h u\\\"sh\"\nmachine other\n  \
         login bob\n  account x\n  password p#q\nmacdef init\ncd /pub\nmachine data.lab.org password no\n\n\
         default login anonymous password guest\nmachine late user eve password w\nmachine data.lab.org login z\n";
 
     fn login(text: &str, host: &str) -> Result<Option<(String, String)>, String> {
-        let found = find(text, host).map_err(|(line, what)| format!("{line}: {what}"))?;
-        Ok(found.map(|login| (login.user, login.password)))
+        let found = find(text.as_bytes(), host).map_err(|(line, what)| format!("{line}: {what}"))?;
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        Ok(found.map(|login| (text(login.user), text(login.password))))
     }
 
     #[test]
@@ -172,6 +201,25 @@ mod tests {
         }
         assert_eq!(login("machine a login b password c", "x"), Ok(None));
         assert_eq!(login("", "x"), Ok(None));
+    }
+
+    #[test]
+    fn bytes_of_any_encoding_are_kept() {
+        let text = b"# Zug\xe4nge\nmachine a login ada password \"p\xe4 w\"\nmachine b login \xe4\xa0 password \xff\x85x";
+        let found = |host| find(text, host).unwrap().map(|login| (login.user, login.password));
+        assert_eq!(found("a"), Some((b"ada".to_vec(), b"p\xe4 w".to_vec())));
+        assert_eq!(found("b"), Some((b"\xe4\xa0".to_vec(), b"\xff\x85x".to_vec())));
+        for (password, header) in [
+            (&b""[..], "Basic YWRhOg=="),
+            (b"\xe4", "Basic YWRhOuQ="),
+            (b"p\xe4", "Basic YWRhOnDk"),
+            (b"\xff\xfe?>", "Basic YWRhOv/+Pz4="),
+        ] {
+            let login = Login { user: b"ada".to_vec(), password: password.to_vec() };
+            assert_eq!(login.header().unwrap(), header);
+        }
+        let utf8 = self::login("machine a login à password Å\u{a0}", "a");
+        assert_eq!(utf8, Ok(Some(("à".into(), "Å\u{a0}".into()))));
     }
 
     #[test]

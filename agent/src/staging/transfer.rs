@@ -445,8 +445,8 @@ impl Ways {
             Err(why) => (None, Some(why)),
         };
         let mut request = going_on(self.trusted(&self.world, url)?.get(url), download.partial.as_ref());
-        if let Some(login) = &login {
-            request = request.basic_auth(&login.user, Some(&login.password));
+        if let Some(value) = login.as_ref().and_then(netrc::Login::header) {
+            request = request.header(header::AUTHORIZATION, value);
         }
         let response = timeout(patience, request.send()).await;
         let response = response.map_err(|_| silent(&Pace::new(patience).words()))?;

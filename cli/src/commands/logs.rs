@@ -22,7 +22,12 @@ use crate::{
     client::{Client, OutputStream},
     failure::{Failure, Outcome},
     select::Target,
-    show::{Ink, Screen, format::counted, harmless::harmless_output, job::warn_of_lost_output},
+    show::{
+        Ink, Screen,
+        format::counted,
+        harmless::{harmless, harmless_output},
+        job::warn_of_lost_output,
+    },
     view::{Reader, ViewArgs},
 };
 
@@ -107,7 +112,7 @@ fn write_output(mut to: impl Write + IsTerminal, bytes: &[u8], args: &LogsArgs) 
     if to.is_terminal() && !args.raw {
         let (shown, begun) = harmless_output(bytes);
         to.write_all(shown.as_bytes())?;
-        to.write_all(String::from_utf8_lossy(begun).trim_end_matches('\r').as_bytes())?;
+        to.write_all(harmless(String::from_utf8_lossy(begun).trim_end_matches('\r')).as_bytes())?;
     } else {
         to.write_all(bytes)?;
     }

@@ -135,7 +135,8 @@ fn read_lines(flag: &str, path: &Path) -> Result<Vec<String>, Problem> {
         Problem::new(flag, format!("bytes in `{shown}` that are not UTF-8"), "save it as UTF-8")
     })?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-    let lines: Vec<String> = text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect();
+    let lines: Vec<String> =
+        text.split(['\n', '\r']).filter(|line| !line.is_empty()).map(str::to_owned).collect();
     if lines.is_empty() {
         return Err(Problem::new(flag, format!("no line in `{shown}`"), "give at least one value"));
     }

@@ -7,7 +7,7 @@ use std::{
 };
 
 pub use protocol::harmless::harmless_output;
-use protocol::harmless::{is_control, push};
+use protocol::harmless::{is_control, joins, push};
 
 /// The sequences of [`super::Screen::paint`], which may pass.
 const OURS: [&str; 7] = ["\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[36m"];
@@ -20,6 +20,7 @@ pub fn harmless(text: &str) -> Cow<'_, str> {
     }
     let mut shown = String::with_capacity(text.len() + 16);
     let mut rest = text;
+    let mut before = '\n';
     while let Some(c) = rest.chars().next() {
         if let Some(colour) = OURS.iter().find(|colour| rest.starts_with(**colour)) {
             shown.push_str(colour);
@@ -27,7 +28,8 @@ pub fn harmless(text: &str) -> Cow<'_, str> {
             continue;
         }
         rest = &rest[c.len_utf8()..];
-        push(&mut shown, c, rest.starts_with('\n'));
+        push(&mut shown, Some(before), c, rest.chars().next());
+        before = c;
     }
     Cow::Owned(shown)
 }
@@ -63,7 +65,15 @@ impl<W: Write> Write for HarmlessWriter<W> {
 
 /// The text without line ends, tabs and control characters, for a place within a line.
 pub fn on_one_line(text: &str) -> String {
-    text.chars().map(|c| if is_control(c) { ' ' } else { c }).collect()
+    let mut chars = text.chars().peekable();
+    let mut shown = String::with_capacity(text.len());
+    let mut before = '\n';
+    while let Some(c) = chars.next() {
+        let is_hidden = is_control(c) && !joins(Some(before), c, chars.peek().copied());
+        shown.push(if is_hidden { ' ' } else { c });
+        before = c;
+    }
+    shown
 }
 
 #[cfg(test)]
@@ -90,6 +100,17 @@ mod tests {
         }
         writer.flush().unwrap();
         assert_eq!(String::from_utf8(written).unwrap(), "1,^[[31mred,caf\u{e9},^@\n2\n");
+    }
+
+    #[test]
+    fn joiners_are_shown_where_text_needs_them() {
+        let text = "می\u{200c}خواهم 👩\u{200d}💻";
+        assert_eq!((harmless(text).as_ref(), on_one_line(text).as_str()), (text, text));
+        let alone = "\u{200c}خ a\u{200d}b";
+        assert_eq!(
+            (harmless(alone).as_ref(), on_one_line(alone).as_str()),
+            ("\\u{200c}خ a\\u{200d}b", " خ a b")
+        );
     }
 
     #[test]

@@ -36,6 +36,8 @@ pub enum Value {
 pub enum Kind {
     /// `Value::Integer`
     Integer,
+    /// `Value::Integer`, of which `f64` does not hold all exactly.
+    Long,
     /// `Value::Float`
     Float,
     /// `Value::Time`
@@ -175,11 +177,13 @@ fn kind_of(column: &SweepColumn) -> Kind {
 
 fn kind_of_text(text: &str) -> Kind {
     // `007` and `+1` are texts that a number would not give back.
-    let is_integer = text.parse::<i64>().is_ok_and(|number| number.to_string() == text);
-    match (is_integer, number_of(text)) {
-        (true, _) => Kind::Integer,
-        (false, Some(_)) => Kind::Float,
-        (false, None) => Kind::Text,
+    let integer = text.parse::<i64>().ok().filter(|number| number.to_string() == text);
+    match (integer, number_of(text)) {
+        // The widest type: the largest i64 is not its own rounded value.
+        (Some(number), _) if number as f64 as i128 == i128::from(number) => Kind::Integer,
+        (Some(_), _) => Kind::Long,
+        (None, Some(_)) => Kind::Float,
+        (None, None) => Kind::Text,
     }
 }
 
@@ -232,15 +236,18 @@ fn exponent_without_letter(body: &str) -> Option<(&str, &str)> {
 fn common(a: Kind, b: Kind) -> Kind {
     match (a, b) {
         (a, b) if a == b => a,
+        (Kind::Text | Kind::Time, _) | (_, Kind::Text | Kind::Time) => Kind::Text,
         (Kind::Integer, Kind::Float) | (Kind::Float, Kind::Integer) => Kind::Float,
-        _ => Kind::Text,
+        (Kind::Integer, Kind::Long) | (Kind::Long, Kind::Integer) => Kind::Long,
+        // `f64` would round some.
+        _ => Kind::Loose,
     }
 }
 
 fn as_kind(text: String, kind: Kind) -> Value {
     let kind = if kind == Kind::Loose { kind_of_text(&text) } else { kind };
     match kind {
-        Kind::Integer => text.parse().map_or(Value::Missing, Value::Integer),
+        Kind::Integer | Kind::Long => text.parse().map_or(Value::Missing, Value::Integer),
         Kind::Float => match number_of(&text).or_else(|| text.parse().ok()) {
             Some(number) => Value::Written { number, text },
             None => Value::Missing,
@@ -264,7 +271,7 @@ pub(super) mod tests {
         time::{Span, Time},
     };
 
-    use super::{Columns, Kind, Value, kind_of_text, number_of};
+    use super::{Columns, Kind, Value, as_kind, kind_of_text, number_of};
 
     /// A job with a parameter of each kind and one extract.
     pub fn job() -> JobSpec {
@@ -407,6 +414,34 @@ pub(super) mod tests {
         let held = ["9007199254740993.0", "99999999999999999999", "0e-400", "1e5", "4.04e-161"];
         let (f, t) = (Kind::Float, Kind::Text);
         assert_eq!(held.map(kind_of_text), [f, t, f, f, f]);
+    }
+
+    #[test]
+    fn whole_numbers_that_would_be_rounded_make_no_column_of_floating_point_numbers() {
+        let (f, l, o, t) = (Kind::Float, Kind::Long, Kind::Loose, Kind::Text);
+        let long = "9007199254740993";
+        for (values, kind) in [
+            (["1.5", "9007199254740992", "-9007199254740992"], f),
+            (["nan", "9007199254740994", "1"], f),
+            (["1", long, "2"], l),
+            (["9223372036854775807", "-9223372036854775808", "3"], l),
+            (["nan", "1", long], o),
+            (["1.5", "2", "-9007199254740993"], o),
+            ([long, "1.5", "1"], o),
+            ([long, "1.5", "a"], t),
+            (["1.5", "9223372036854775807", "1"], o),
+        ] {
+            let mut job = job();
+            job.sweep = Sweep::from_lists(vec![("x".to_owned(), values.map(str::to_owned).to_vec())]);
+            let mut columns = Columns::of(&job);
+            for value in values {
+                columns.learn(&row(0, Some(value)));
+            }
+            columns.settle();
+            let kinds = [&columns.all()[10], &columns.all()[11]].map(|column| column.kind);
+            assert_eq!(kinds, [kind, kind], "{values:?}");
+        }
+        assert_eq!(as_kind(long.to_owned(), o), Value::Integer(9_007_199_254_740_993));
     }
 
     fn written(number: f64, text: &str) -> Value {

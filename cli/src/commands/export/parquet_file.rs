@@ -92,7 +92,7 @@ impl<W: Write + Send> RowWriter for ParquetFile<W> {
 
 fn field(column: &Column) -> Result<Type, ParquetError> {
     let (physical, logical) = match column.kind {
-        Kind::Integer => (Physical::INT64, None),
+        Kind::Integer | Kind::Long => (Physical::INT64, None),
         Kind::Float => (Physical::DOUBLE, None),
         Kind::Time => (Physical::INT64, Some(LogicalType::timestamp(true, TimeUnit::MICROS))),
         Kind::Text | Kind::Loose => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
@@ -227,5 +227,15 @@ mod tests {
             .collect();
         assert!(numbers[1].is_nan(), "{numbers:?}");
         assert_eq!([numbers[0], numbers[2], numbers[3]], [1.5, f64::NEG_INFINITY, 0.001]);
+    }
+
+    #[test]
+    fn whole_numbers_beside_others_are_not_rounded() {
+        let long = "9007199254740993";
+        let rows = rows_read_back(&[Some("nan"), Some("1"), Some(long)]);
+        let texts: Vec<String> = rows.iter().map(|row| row[13].1.to_string()).collect();
+        assert_eq!(texts, ["\"nan\"", "\"1\"", "\"9007199254740993\""]);
+        let rows = rows_read_back(&[Some("1"), Some(long)]);
+        assert_eq!(rows[1][13].1, Field::Long(9_007_199_254_740_993));
     }
 }

@@ -4,6 +4,7 @@ mod wfcommons;
 
 use std::{
     fs,
+    io::Read,
     path::{Path, PathBuf},
 };
 
@@ -13,7 +14,7 @@ use protocol::job::load_file_text;
 
 use self::wfcommons::Emulation;
 use crate::{
-    failure::{Failure, Outcome},
+    failure::{Failure, Outcome, utf8},
     show,
 };
 
@@ -41,7 +42,7 @@ enum From {
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 struct WfcommonsArgs {
-    /// The instance
+    /// The instance; `-`: standard input
     #[arg(value_name = "FILE.json")]
     file: PathBuf,
     /// Instead of its command, let each task read what those before it have written, take as long as it took then and
@@ -70,12 +71,19 @@ pub fn run(args: &ImportArgs) -> Result<Outcome, Failure> {
             return Err(Failure::bad_input(format!("--{option}: found {n}; give a number above 0")));
         }
     }
-    let text = fs::read_to_string(&args.file).map_err(|error| Failure::file("read", &args.file, &error))?;
-    let shown = args.file.display();
+    let is_stdin = args.file == Path::new("-");
+    let file = if is_stdin { Path::new("stdin") } else { &args.file };
+    let mut bytes = Vec::new();
+    let read = match is_stdin {
+        true => std::io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes),
+        false => fs::read(file),
+    };
+    let bytes = read.map_err(|error| Failure::file("read", file, &error))?;
+    let shown = file.display();
+    let text = text_of(bytes, file)?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-    let instance = serde_json::from_str(text)
-        .map_err(|error| Failure::bad_input(format!("{shown}: found no JSON ({error})")))?;
-    let stem = args.file.file_stem().and_then(|stem| stem.to_str()).unwrap_or("workflow");
+    let instance = wfcommons::parse(text).map_err(|what| Failure::bad_input(format!("{shown}: {what}")))?;
+    let stem = file.file_stem().and_then(|stem| stem.to_str()).filter(|_| !is_stdin).unwrap_or("workflow");
     let emulation = Emulation { speedup: args.speedup, shrink: args.shrink };
     if !args.emulate && wfcommons::names_processes(&instance) {
         show::say(
@@ -99,4 +107,37 @@ pub fn run(args: &ImportArgs) -> Result<Outcome, Failure> {
         None => show::print(&text)?,
     }
     Ok(Outcome::Fine)
+}
+
+fn text_of(bytes: Vec<u8>, file: &Path) -> Result<String, Failure> {
+    if bytes.starts_with(b"\x1f\x8b") {
+        return Err(Failure::bad_input(format!(
+            "{}: found a file of gzip; unpack it, like `gunzip -c FILE | pilotfish import wfcommons -`",
+            file.display()
+        )));
+    }
+    utf8(bytes, file)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::text_of;
+
+    #[test]
+    fn files_in_other_encodings_are_bad_input_and_told_by_their_line() {
+        for (bytes, said) in [
+            (&b"\xff\xfe{\0"[..], "a.json: found bytes in line 1 that are not UTF-8; save it as UTF-8"),
+            (b"{\n\"n\": \"\xe4\"}", "a.json: found bytes in line 2 that are not UTF-8; save it as UTF-8"),
+            (
+                b"\x1f\x8b\x08\0",
+                "a.json: found a file of gzip; unpack it, like `gunzip -c FILE | pilotfish import wfcommons -`",
+            ),
+        ] {
+            let failure = text_of(bytes.to_vec(), Path::new("a.json")).unwrap_err();
+            assert_eq!((failure.message().as_str(), failure.code()), (said, 2));
+        }
+        assert_eq!(text_of("ä".into(), Path::new("a.json")).unwrap(), "ä");
+    }
 }

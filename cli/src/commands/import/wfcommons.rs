@@ -3,7 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use serde_json::{Map, Value, json};
+use serde::de::IgnoredAny;
+use serde_json::{Deserializer, Map, Value, json};
 
 use crate::show::quote::quoted;
 
@@ -41,6 +42,77 @@ struct Task {
     inputs: Vec<String>,
     /// Files that it writes, and how large.
     outputs: Vec<(String, u64)>,
+}
+
+/// The instance in a text. Arguments, names and ids that are no texts are texts in it, as they are written: `0.10` and
+/// numbers of many digits would not come back from a number.
+///
+/// # Errors
+/// Why it is no JSON, or none that can be read.
+pub fn parse(text: &str) -> Result<Value, String> {
+    let said = |what: &str, error: &serde_json::Error| format!("found {what} ({error})");
+    serde_json::from_str::<IgnoredAny>(text).map_err(|error| said("no JSON", &error))?;
+    serde_json::from_str(&as_texts(text)).map_err(|error| said("JSON that cannot be read", &error))
+}
+
+/// Fields of names and ids, which may be numbers.
+const NAMES: [&str; 7] =
+    ["\"name\"", "\"id\"", "\"parents\"", "\"children\"", "\"inputFiles\"", "\"outputFiles\"", ARGUMENTS];
+const ARGUMENTS: &str = "\"arguments\"";
+
+/// The same JSON with the values of these fields as texts.
+fn as_texts(json: &str) -> String {
+    let mut texts = String::with_capacity(json.len());
+    let mut rest = json;
+    while let Some(at) = rest.find('"') {
+        let (before, from) = rest.split_at(at);
+        let (word, after) = first_of(from);
+        texts.extend([before, word]);
+        rest = after;
+        let value =
+            after.trim_start().strip_prefix(':').filter(|_| NAMES.contains(&word)).map(str::trim_start);
+        let value = value.filter(|value| word == ARGUMENTS || !value.starts_with('{'));
+        let Some(value) = value else { continue };
+        let as_text = |value: &str| {
+            let is_number = value.starts_with(|c: char| c.is_ascii_digit() || c == '-');
+            let is_other = word == ARGUMENTS && !value.starts_with('"') && value != "null";
+            if is_number || is_other { Value::from(compact(value)).to_string() } else { value.to_owned() }
+        };
+        texts.push(':');
+        let (value, after) = first_of(value);
+        rest = after;
+        match value.strip_prefix('[').and_then(|items| items.strip_suffix(']')) {
+            None => texts.push_str(&as_text(value)),
+            Some(mut items) => {
+                let mut all = Vec::new();
+                while !items.trim_start().is_empty() {
+                    let (item, after) = first_of(items.trim_start());
+                    all.push(as_text(item));
+                    items = after.trim_start().trim_start_matches(',');
+                }
+                texts.extend(["[", &all.join(","), "]"]);
+            }
+        }
+    }
+    texts + rest
+}
+
+/// The value with which a part of JSON begins, and what follows.
+fn first_of(json: &str) -> (&str, &str) {
+    let mut values = Deserializer::from_str(json).into_iter::<IgnoredAny>();
+    values.next();
+    json.split_at_checked(values.byte_offset().max(1)).unwrap_or((json, ""))
+}
+
+/// JSON without blanks between its words.
+fn compact(json: &str) -> String {
+    let (mut is_text, mut is_escaped) = (false, false);
+    let is_kept = |c: &char| {
+        is_text ^= *c == '"' && !is_escaped;
+        is_escaped = *c == '\\' && !is_escaped;
+        is_text || !c.is_ascii_whitespace()
+    };
+    json.chars().filter(is_kept).collect()
 }
 
 /// The job file of an instance; with `emulation`, one whose tasks only take as long, read what those that they wait for
@@ -403,7 +475,7 @@ fn flat(file: &str) -> String {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{Emulation, job_file, names_processes};
+    use super::{Emulation, job_file, names_processes, parse};
 
     #[test]
     fn both_forms_of_an_instance_give_the_same_job_file() {
@@ -466,6 +538,54 @@ mod tests {
         );
         let said = commands(&json!([{"name": "a", "command": {"program": 5}}])).unwrap_err();
         assert_eq!(said, "task `a`: command.program: found 5; write a text");
+    }
+
+    #[test]
+    fn arguments_and_names_are_kept_as_they_are_written() {
+        let found = |arguments: &str| {
+            let task =
+                format!(r#"{{"name": "a", "command": {{"program": "p", "arguments" : {arguments}}}}}"#);
+            let instance = parse(&format!(r#"{{"workflow": {{"tasks": [{task}]}}}}"#))?;
+            job_file(&instance, "w", None).map(|job| job["tasks"][0]["command"].clone())
+        };
+        for (arguments, expected) in [
+            (
+                r#"["--seed", 18446744073709551617, "--tol",0.10 ,"--n", 1E5, -0.0]"#,
+                json!(["p", "--seed", "18446744073709551617", "--tol", "0.10", "--n", "1E5", "-0.0"]),
+            ),
+            ("[1e400]", json!(["p", "1e400"])),
+            ("1.50", json!(["p", "1.50"])),
+            ("[ ]", json!(["p"])),
+            ("null", json!(["p"])),
+            (
+                r#"[{ "k" : [ 1.0, "a \" b" ] }, [ 2.50,{}], true, "\u00e9 [1.0, \"arguments\": 1.0]"]"#,
+                json!(["p", r#"{"k":[1.0,"a \" b"]}"#, "[2.50,{}]", "true", "é [1.0, \"arguments\": 1.0]"]),
+            ),
+        ] {
+            assert_eq!(found(arguments), Ok(expected), "{arguments}");
+        }
+        let said = found("[1.0, null]").unwrap_err();
+        assert!(said.contains("command.arguments: found null"), "{said}");
+        for (wrong, said) in [
+            (r#"[{"k" 1}]"#, "found no JSON (expected `:`"),
+            ("[1.]", "found no JSON (invalid number"),
+            (
+                r#"[]}, "runtimeInSeconds": 1e400, "x": {"#,
+                "found JSON that cannot be read (number out of range",
+            ),
+        ] {
+            let error = found(wrong).unwrap_err();
+            assert!(error.starts_with(said), "{wrong}: {error}");
+        }
+        // Numbers of ids differ that are one number of double precision.
+        let tasks = r#"[{"id": 18446744073709551617, "command": {"program": "x"}},
+            {"id": 18446744073709551618, "parents": [18446744073709551617], "command": {"program": "x"}}]"#;
+        let instance = parse(&format!(r#"{{"name": 1.10, "workflow": {{"tasks": {tasks}}}}}"#)).unwrap();
+        let job = job_file(&instance, "w", None).unwrap();
+        assert_eq!(
+            (&job["name"], &job["tasks"][1]["after"]),
+            (&json!("1.10"), &json!(["18446744073709551617"]))
+        );
     }
 
     #[test]

@@ -30,7 +30,7 @@ use serde_yaml::{Mapping, Value};
 use super::{check, entry, reload, told};
 use crate::{
     access::{self, Living, Where},
-    failure::{Failure, Outcome},
+    failure::{Failure, Outcome, utf8},
     in_process,
     interrupts::Interrupts,
     show::{self, format},
@@ -246,8 +246,8 @@ async fn told_to_a_manager(args: &AttachArgs, config: &str) -> String {
 
 /// The file, which has no such platform yet.
 fn read(args: &AttachArgs) -> Result<(String, ManagerFile), Failure> {
-    let text = match std::fs::read_to_string(&args.config) {
-        Ok(text) => text,
+    let text = match std::fs::read(&args.config) {
+        Ok(bytes) => utf8(bytes, &args.config)?,
         Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
         Err(error) => return Err(Failure::file("read", &args.config, &error)),
     };

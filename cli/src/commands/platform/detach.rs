@@ -12,7 +12,7 @@ use super::{attach, entry, reload};
 use crate::{
     access,
     client::Client,
-    failure::{Failure, Outcome},
+    failure::{Failure, Outcome, utf8},
     interrupts::Interrupts,
     show::{self, units::json_with_units},
     view::ViewArgs,
@@ -125,7 +125,8 @@ async fn leave(client: &Client, name: &str, args: &DetachArgs) -> Result<Platfor
 /// The file without the platform, and the names of the platforms that its entry stands for.
 fn without(path: &Path, name: &str) -> Result<(String, Vec<String>), Failure> {
     let refused = |what: String| Failure::bad_input(format!("{}: {what}", path.display()));
-    let text = std::fs::read_to_string(path).map_err(|error| Failure::file("read", path, &error))?;
+    let bytes = std::fs::read(path).map_err(|error| Failure::file("read", path, &error))?;
+    let text = utf8(bytes, path)?;
     let mut before = attach::parse(&text, path)?;
     let Some(index) = before.platforms.iter().position(|platform| platform.name() == name) else {
         let of_several =

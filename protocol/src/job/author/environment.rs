@@ -79,45 +79,97 @@ const OF_SESSION_PREFIXES: [&str; 19] = [
     "XDG_",
 ];
 /// Words of names of what nobody else should know: parts between `_`, and what longer parts end with.
-const SECRET_WORDS: [&str; 15] = [
+const SECRET_WORDS: [&str; 29] = [
     "APIKEY",
+    "APPKEY",
     "AUTH",
+    "AUTHKEY",
     "AUTHORIZATION",
     "BEARER",
     "COOKIE",
     "COOKIES",
     "CREDENTIAL",
     "CREDENTIALS",
+    "CREDS",
+    "CRYPTIONKEY",
+    "CRYPTKEY",
+    "GITHUBPAT",
+    "GITLABPAT",
+    "JWT",
+    "MASTERKEY",
+    "PASSCODE",
     "PASSPHRASE",
     "PASSWD",
     "PASSWORD",
     "PASSWORDS",
+    "PRIVKEY",
     "SECRET",
+    "SECRETKEY",
     "SECRETS",
+    "SIGNINGKEY",
+    "SSHKEY",
     "TOKEN",
 ];
 /// Words that mean a secret only where they are a whole part.
-const SECRET_PARTS: [&str; 4] = ["CRED", "CREDS", "JWT", "OAUTH2"];
+const SECRET_PARTS: [&str; 2] = ["CRED", "OAUTH2"];
 /// Words that mean a secret only where a name ends with them as a whole part.
 const SECRET_ENDS: [&str; 6] = ["KEY", "PASS", "PAT", "PW", "PWD", "DSN"];
+/// Those of them that also mean one where a longer part ends a name with them: `SSHPASS`, `BINDPW`.
+const SECRET_TAILS: [&str; 4] = ["PASS", "PW", "PWD", "DSN"];
+/// Ends of names that have these tails and are no secrets.
+const HARMLESS_TAILS: [&str; 18] = [
+    "ALLPASS",
+    "BANDPASS",
+    "BYPASS",
+    "COMPASS",
+    "CURPWD",
+    "FIRSTPASS",
+    "HIGHPASS",
+    "LOWPASS",
+    "MULTIPASS",
+    "OLDPWD",
+    "ONEPASS",
+    "ORIGPWD",
+    "OVERPASS",
+    "SINGLEPASS",
+    "SURPASS",
+    "TRESPASS",
+    "TWOPASS",
+    "UNDERPASS",
+];
 /// Texts that mean a secret wherever they are in a name.
-const SECRET_TEXTS: [&str; 6] =
-    ["ACCESS_KEY", "ACCESSKEY", "ACCOUNTKEY", "API_KEY", "PRIVATE_KEY", "WEBHOOK"];
+const SECRET_TEXTS: [&str; 7] =
+    ["ACCESS_KEY", "ACCESSKEY", "ACCOUNTKEY", "API_KEY", "PRIVATE_KEY", "PRIVATEKEY", "WEBHOOK"];
 /// How tokens of well-known services begin. They are long.
-const TOKEN_PREFIXES: [&str; 13] = [
+const TOKEN_PREFIXES: [&str; 28] = [
+    "AIza",
     "AKIA",
+    "GOCSPX-",
+    "SG.",
+    "dckr_pat_",
     "eyJ",
-    "ghp_",
     "gho_",
+    "ghp_",
+    "ghr_",
     "ghs_",
     "ghu_",
     "github_pat_",
     "glpat-",
+    "gsk_",
     "hf_",
+    "hvs.",
+    "npm_",
+    "nvapi-",
     "pypi-",
+    "rk_live_",
     "sk-",
+    "sk_live_",
+    "xapp-",
+    "xoxa-",
     "xoxb-",
     "xoxp-",
+    "xoxs-",
+    "ya29.",
 ];
 const TOKEN_BYTES_MIN: usize = 20;
 
@@ -213,19 +265,44 @@ fn is_named_secret(name: &str) -> bool {
     let parts: Vec<&str> = name.split(|c: char| !c.is_ascii_alphanumeric()).collect();
     let is_word =
         |part: &&str| SECRET_PARTS.contains(part) || SECRET_WORDS.iter().any(|word| part.ends_with(*word));
+    // `NPW` is rather a count.
+    let has_tail = |last: &str| {
+        last.len() > 3
+            && SECRET_TAILS.iter().any(|tail| last.ends_with(tail))
+            && !HARMLESS_TAILS.iter().any(|tail| last.ends_with(tail))
+    };
     SECRET_TEXTS.iter().any(|text| name.contains(text))
         || parts.iter().any(is_word)
-        || parts.last().is_some_and(|last| SECRET_ENDS.contains(last))
+        || parts.last().is_some_and(|last| SECRET_ENDS.contains(last) || has_tail(last))
 }
 
 /// Whether it has parts like `Password=…`, as texts that say how a database is reached, and addresses with parameters.
 fn names_secret(value: &str) -> bool {
     let mut parts = value.split([';', '&', '?', ',', ' ', '\n']).filter_map(|part| part.split_once('='));
+    parts.any(|(name, said)| !said.trim().is_empty() && is_secret_field(name)) || has_secret_field(value)
+}
+
+fn is_secret_field(name: &str) -> bool {
+    let name = name.trim().to_ascii_uppercase();
     // `key=1` is often none.
-    parts.any(|(name, said)| {
-        let name = name.trim().to_ascii_uppercase();
-        let is_text = SECRET_TEXTS.iter().any(|text| name.contains(text));
-        !said.trim().is_empty() && (is_text || (!name.ends_with("KEY") && is_named_secret(&name)))
+    let is_key = name.rsplit(|c: char| !c.is_ascii_alphanumeric()).next() == Some("KEY");
+    SECRET_TEXTS.iter().any(|text| name.contains(text)) || (!is_key && is_named_secret(&name))
+}
+
+/// Whether it has fields like `"password": "…"`, as JSON and Python write them.
+fn has_secret_field(value: &str) -> bool {
+    // Quotes of JSON within JSON have a backslash before them.
+    let is_around = |c: char| c == '\\' || c.is_whitespace();
+    let pieces = value.split(['"', '\'']).chain([""]).map(|piece| piece.trim_matches(is_around));
+    let pieces: Vec<&str> = pieces.collect();
+    pieces.windows(3).any(|three| {
+        let (name, said) = (three[0], three[1].strip_prefix(':').map(str::trim));
+        let is_said = match said {
+            Some("") => !three[2].is_empty(),
+            Some(said) => said.starts_with(|c: char| c.is_ascii_digit()),
+            None => false,
+        };
+        is_said && is_secret_field(name)
     })
 }
 
@@ -338,6 +415,25 @@ mod tests {
             ("OPENAI_API_KEY", "x"),
             ("ENCRYPTION_KEY", "x"),
             ("DB_PASS", "x"),
+            ("SSHPASS", "x"),
+            ("DBPASS", "x"),
+            ("dbPass", "x"),
+            ("LDAP_BINDPW", "x"),
+            ("DBPWD", "x"),
+            ("SENTRYDSN", "x"),
+            ("AWSCREDS", "x"),
+            ("SSHKEY", "x"),
+            ("DEPLOY_PRIVATEKEY", "x"),
+            ("MASTERKEY", "x"),
+            ("X", "AIza0123456789abcdefghijklmnopqrstuvwxyz"),
+            ("X", "sk_live_0123456789abcdef"),
+            ("ACCOUNT", r#"{"type":"service_account","private_key":"x"}"#),
+            ("CONF", r#"{"db": {"user": "ada", "password" : "x"}}"#),
+            ("CONF", r#"{"pin": 1, "passcode": 1234}"#),
+            ("CONF", "{'user': 'ada', 'token': 'x'}"),
+            ("CONF", r#"{"db": "{\"password\": \"x\"}"}"#),
+            ("CONN", "host=db,bindpw=x"),
+            ("FEED", "https://h/x?apikey=f"),
             ("SESSION_COOKIE", "x"),
             ("CONN", "Server=x;Password=f"),
             ("CONN", "host=db user=ada password=f"),
@@ -361,6 +457,15 @@ mod tests {
             ("AUTHORS", "ada"),
             ("COMPASS", "north"),
             ("BYPASS", "1"),
+            ("FILTER_LOWPASS", "0.1"),
+            ("OLDPWD", "/home/ada"),
+            ("NPW", "4"),
+            ("COMPAT", "1"),
+            ("SACRED", "1"),
+            ("CACHE_HOTKEY", "a"),
+            ("CONF", r#"{"author": "ada", "max_tokens": 5, "key": "a", "password": "", "auth": true}"#),
+            ("CONF", r#"["password", "x"]"#),
+            ("PKG", "npm_cache"),
             ("MONKEY", "1"),
             ("KEYBOARD", "de"),
             ("PATH", "/opt/a@1/bin:/usr/bin"),

@@ -119,12 +119,20 @@ impl<'l> Reader<'l> {
         match node.value {
             Value::String(text) => Some(text.clone()),
             Value::Number(_) | Value::Bool(_) => Some(self.describe(node)),
-            Value::Null => self.refuse(node, "write a text, or \"\" for an empty one"),
+            Value::Null => self.refuse(node, "write a text"),
             Value::Mapping(mapping) if bare_placeholder(mapping).is_some() => {
                 let name = bare_placeholder(mapping).unwrap_or_default();
                 self.refuse(node, format!("write \"{{{name}}}\""))
             }
             Value::Sequence(_) | Value::Mapping(_) | Value::Tagged(_) => self.refuse(node, "write a text"),
+        }
+    }
+
+    /// A text that may be empty.
+    pub fn value(&mut self, node: &Node<'_>) -> Option<String> {
+        match node.value {
+            Value::Null => self.refuse(node, "write a text, or \"\" for an empty one"),
+            _ => self.text(node),
         }
     }
 
@@ -165,9 +173,10 @@ impl<'l> Reader<'l> {
 
     /// A duration or size.
     pub fn quantity(&mut self, node: &Node<'_>, parse: fn(&str) -> Result<u64, UnitError>) -> Option<u64> {
-        let text = self.text(node)?;
+        let text = if node.value.is_null() { String::new() } else { self.text(node)? };
         match parse(&text) {
             Ok(quantity) => Some(quantity),
+            Err(error) if node.value.is_null() => self.refuse(node, error.to_string()),
             Err(error) => self.report(&node.path, quoted(&text), error.to_string()),
         }
     }
@@ -199,8 +208,22 @@ impl<'l> Reader<'l> {
 
     /// A list of texts; `None` when any of them is none.
     pub fn texts(&mut self, node: &Node<'_>, expected: &str) -> Option<Vec<String>> {
+        self.each(node, expected, Self::text)
+    }
+
+    /// A list of texts that may be empty; `None` when any of them is none.
+    pub fn values(&mut self, node: &Node<'_>, expected: &str) -> Option<Vec<String>> {
+        self.each(node, expected, Self::value)
+    }
+
+    fn each(
+        &mut self,
+        node: &Node<'_>,
+        expected: &str,
+        read: fn(&mut Self, &Node<'_>) -> Option<String>,
+    ) -> Option<Vec<String>> {
         let items = self.items(node, expected)?;
-        let texts: Vec<Option<String>> = items.iter().map(|item| self.text(item)).collect();
+        let texts: Vec<Option<String>> = items.iter().map(|item| read(self, item)).collect();
         texts.into_iter().collect()
     }
 

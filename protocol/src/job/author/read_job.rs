@@ -91,7 +91,7 @@ impl Reader<'_> {
 
     pub(super) fn command(&mut self, node: &Node<'_>) -> Option<CommandLine> {
         match node.value {
-            Value::Sequence(_) => self.texts(node, COMMAND_EXPECTED).map(CommandLine::Args),
+            Value::Sequence(_) => self.values(node, COMMAND_EXPECTED).map(CommandLine::Args),
             Value::String(line) => Some(CommandLine::Shell(line.clone())),
             _ => self.refuse(node, COMMAND_EXPECTED),
         }
@@ -99,7 +99,7 @@ impl Reader<'_> {
 
     fn env(&mut self, node: &Node<'_>) -> Option<BTreeMap<String, String>> {
         let entries = self.entries(node, "write variables like {OMP_NUM_THREADS: 4}")?;
-        Some(entries.into_iter().filter_map(|(name, node)| Some((name, self.text(&node)?))).collect())
+        Some(entries.into_iter().filter_map(|(name, node)| Some((name, self.value(&node)?))).collect())
     }
 
     fn env_from(&mut self, node: &Node<'_>) -> Option<EnvFrom> {

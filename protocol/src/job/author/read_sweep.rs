@@ -56,7 +56,7 @@ impl Reader<'_> {
     }
 
     fn list(&mut self, node: &Node<'_>) -> Option<Source> {
-        let texts = self.texts(node, "write a list like [a, b]")?;
+        let texts = self.values(node, "write a list like [a, b]")?;
         if texts.is_empty() {
             return self.refuse(node, "give at least one value, or leave the parameter out");
         }
@@ -171,7 +171,7 @@ impl Reader<'_> {
 
     /// A character, or the word for one that is not seen.
     fn delimiter(&mut self, node: &Node<'_>) -> Option<u8> {
-        let text = self.text(node)?;
+        let text = if node.value.is_null() { String::new() } else { self.text(node)? };
         match text.as_bytes() {
             b"tab" | b"\\t" => Some(b'\t'),
             [byte] if byte.is_ascii() && !matches!(byte, b'"' | b'\r' | b'\n' | 0) => Some(*byte),

@@ -94,17 +94,19 @@ pub(super) fn text_of(from: &mut dyn Read, max: u64) -> Result<String, SourceErr
     }
     let text = String::from_utf8(bytes).map_err(|error| {
         let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-        SourceError::NotUtf8 { line: 1 + valid.iter().filter(|byte| **byte == b'\n').count() }
+        let is_end =
+            |at: &usize| valid[*at] == b'\n' || valid[*at] == b'\r' && valid.get(at + 1) != Some(&b'\n');
+        SourceError::NotUtf8 { line: 1 + (0..valid.len()).filter(is_end).count() }
     })?;
     // Spreadsheets put the mark in front.
     Ok(text.strip_prefix('\u{feff}').map_or(text.clone(), str::to_owned))
 }
 
-/// The lines of a file that are not empty.
+/// The lines of a file that are not empty, whichever line ends it has.
 pub(super) fn read_lines(path: &Path) -> Result<Vec<String>, SourceError> {
     let text = read_text(path, limits::DATA_FILE_BYTES_MAX)?;
     let lines: Vec<String> =
-        text.lines().filter(|line| !line.trim().is_empty()).map(|line| line.to_owned()).collect();
+        text.split(['\n', '\r']).filter(|line| !line.trim().is_empty()).map(|line| line.to_owned()).collect();
     if lines.is_empty() {
         return Err(SourceError::content("a file without lines", "write one value a line"));
     }

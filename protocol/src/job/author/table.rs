@@ -132,8 +132,8 @@ fn refuse_open_quotes(text: &str, skipped: usize, delimiter: u8) -> Result<(), S
 
 /// How many bytes the line `sep=;` takes at the beginning, which spreadsheets write and read, and what it says.
 fn announced(text: &str) -> (usize, Option<u8>) {
-    let line = text.split('\n').next().unwrap_or_default();
-    let plain = line.trim_end_matches('\r').trim_matches('"');
+    let line = text.split(['\n', '\r']).next().unwrap_or_default();
+    let plain = line.trim_matches('"');
     let said = plain.get(..4).filter(|word| word.eq_ignore_ascii_case("sep=")).map(|_| &plain[4..]);
     match said.map(str::as_bytes) {
         Some([delimiter]) => ((line.len() + 1).min(text.len()), Some(*delimiter)),
@@ -249,6 +249,15 @@ mod tests {
 
     fn read(file: &str, text: &str) -> String {
         read_as(file, text, None, None)
+    }
+
+    #[test]
+    fn line_that_names_the_delimiter_may_have_any_line_end() {
+        for end in ["\n", "\r", "\r\n"] {
+            assert_eq!(read("a.csv", &["sep=;", "x;y,z", "1;2", ""].join(end)), "x=1 y,z=2", "{end:?}");
+            let said = read("a.csv", &["sep=;", "x;y", "1", ""].join(end));
+            assert!(said.starts_with("a row of 1 in line 3 of the file"), "{end:?}: {said}");
+        }
     }
 
     #[test]

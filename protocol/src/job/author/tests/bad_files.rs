@@ -221,6 +221,27 @@ fn files_that_cannot_be_used_are_explained() {
 }
 
 #[test]
+fn an_empty_text_is_advised_only_where_one_is_taken() {
+    for (field, advice) in [
+        (
+            "sweep: {csv: {file: params.csv, delimiter: null}}",
+            "write one character in quotes, like \";\", or tab",
+        ),
+        ("sweep: {csv: {file: null}}", "write a text\n"),
+        ("sweep: {x: {lines: null}}", "write a text\n"),
+        ("application: null", "write a text\n"),
+        ("env_from: [null]", "write a text\n"),
+        ("env: {A: null}", "or \"\" for an empty one"),
+        ("sweep: {x: [a, null]}", "or \"\" for an empty one"),
+    ] {
+        let said = told(&[&format!("command: [echo]\n{field}")]) + "\n";
+        assert!(said.contains("found no value") && said.contains(advice), "{said}");
+    }
+    let said = told(&["command: [echo]\ntime_limit: null"]);
+    assert!(said.contains("found no value") && !said.contains("write a text"), "{said}");
+}
+
+#[test]
 fn templates_that_cannot_be_filled_are_explained() {
     let text = told(&[
         "command: [echo, \"{seed}\"]",
@@ -281,6 +302,12 @@ fn files_of_lines_that_cannot_be_used_are_explained() {
         Err(problem) => problem.to_string().replace(&folder.path().display().to_string(), "/base"),
     };
     assert_eq!(told("names.txt"), "ada|grace");
+    for (text, lines) in [("a\rb\rc\r", "a|b|c"), ("a\r\nb\n\r\nc\r", "a|b|c"), (" a \r\rb", " a |b")] {
+        std::fs::write(folder.path().join("ends.txt"), text).unwrap();
+        assert_eq!(told("ends.txt"), lines, "{text:?}");
+    }
+    std::fs::write(folder.path().join("ends.txt"), b"a\rb\r\n\xe4").unwrap();
+    assert!(told("ends.txt").contains("bytes in line 3 of the file"), "{}", told("ends.txt"));
     assert_eq!(told("none.txt"), "--each-line: found /base/none.txt: no such file; check the path");
     assert_eq!(
         told("empty.txt"),
