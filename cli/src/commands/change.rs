@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(said(2, 0, 2, None, 0), "job 3: 2 failed tasks opened again");
         assert_eq!(said(1, 0, 4, None, 0), "job 3: 1 failed task opened again, and 3 that waited for it");
         assert_eq!(said(2, 3, 5, None, 0), "job 3: 2 failed tasks opened again, and 3 that waited for them");
-        let cancelled = "; 1 stay cancelled unless they are named, like `pilotfish retry-failed 3.0-9`";
+        let cancelled = "; 1 task stays cancelled unless it is named, like `pilotfish retry-failed 3.0-9`";
         assert_eq!(said(1, 1, 1, None, 1), format!("job 3: 1 failed task opened again{cancelled}"));
         // They failed after the job was looked at.
         let late = "job 3: 4 tasks opened again: what failed, and what waited for it";

@@ -111,7 +111,7 @@ mod tests {
         let floats =
             json!({"columns": [{"name": "x", "values": {"linspace": {"from": 0.0, "to": 1.0, "n": 21}}}]});
         let rounded = said(json!([floats]), "{x:.1f}").unwrap_or_default();
-        assert!(rounded.contains("`/data/0.0` for tasks 0 and 1"), "{rounded}");
+        assert!(rounded.contains("`/data/0.1` for tasks 1 and 2"), "{rounded}");
         assert_eq!(said(json!([floats]), "{x:.2f}"), None);
         assert_eq!(said(json!([texts("x", &["a", "./a"])]), "{index}-{x}"), None);
         assert_eq!(said(json!([texts("x", &["null", "full"])]), "/dev/{x}"), None);
