@@ -536,9 +536,11 @@ fn a_run_whose_files_find_no_room_says_so() {
     let run = sandbox.start("run", &["run", "--dir", "full/run", "job.yaml"]);
     let said = || sandbox.read("run.err");
     until("it says why it stands still", || said().contains("stands still: "));
-    assert!(said().contains("wait for") && said().contains("the manager's disk is full"), "{}", said());
+    assert!(said().contains("of it wait") && said().contains("the manager's disk is full"), "{}", said());
     let explained = sandbox.ok(&["explain", "job", "1", "--dir", "full/run"]);
     assert!(explained.contains("the manager's disk is full"), "{explained}");
+    run.signal(Signal::SIGINT);
+    until("it says how it ends at once", || said().contains("press Ctrl-C again"));
     run.signal(Signal::SIGINT);
     run.wait();
 }

@@ -423,7 +423,8 @@ impl fmt::Display for Reason {
                 )
             }
             Reason::JobWaitsForFile { pilot, n_tasks, what } => {
-                write!(f, "at pilot {pilot}, {n_tasks} task{} of it wait for {what}", plural(*n_tasks))
+                let (s, wait) = if *n_tasks == 1 { ("", "waits") } else { ("s", "wait") };
+                write!(f, "at pilot {pilot}, {n_tasks} task{s} of it {wait} for {what}")
             }
             Reason::JobPaused { job } => {
                 write!(f, "job {job} is paused; `pilotfish resume {job}` lets it go on")

@@ -383,7 +383,7 @@ impl InputTemplate {
             Keying::Task => render(&self.from, spec, 0, place),
             Keying::Dimensions(dimensions) => {
                 let values = spec.sweep.values_of(combination(spec, dimensions, place));
-                render_with(&self.from, spec, 0, 0, &values)
+                self.from.render(&scope(spec, 0, 0, &values))
             }
         }
     }
@@ -665,19 +665,13 @@ fn names(is_list: bool, text: &str) -> Vec<&str> {
 }
 
 fn render(template: &Template, spec: &JobSpec, job_id: u64, index: u64) -> String {
-    render_with(template, spec, job_id, index, &spec.sweep.values(index))
+    template.render(&scope(spec, job_id, index, &spec.sweep.values(index)))
 }
 
 /// A path, or where its template is a pattern, a pattern in which values stand for themselves.
 fn render_source(template: &Template, from: &str, spec: &JobSpec, job_id: u64, index: u64) -> String {
-    match is_pattern(from) {
-        true => template.render_pattern(&scope(spec, job_id, index, &spec.sweep.values(index))),
-        false => render(template, spec, job_id, index),
-    }
-}
-
-fn render_with(template: &Template, spec: &JobSpec, job_id: u64, index: u64, values: &[Value<'_>]) -> String {
-    template.render(&scope(spec, job_id, index, values))
+    let render = if is_pattern(from) { Template::render_pattern } else { Template::render };
+    render(template, &scope(spec, job_id, index, &spec.sweep.values(index)))
 }
 
 fn scope<'a>(spec: &'a JobSpec, job_id: u64, index: u64, values: &'a [Value<'a>]) -> Scope<'a> {

@@ -9,6 +9,14 @@ use crate::{
     time::Span,
 };
 
+fn write_suspended(f: &mut fmt::Formatter<'_>, since: Span, limit: Span) -> fmt::Result {
+    write!(
+        f,
+        "its batch system has suspended it, which is known for {since}: it stands still until it is resumed; what it \
+         holds goes to other pilots once it has been silent for {limit}"
+    )
+}
+
 impl Reason {
     /// The sentences about pilots as they are. All other reasons were told before: a new one belongs here or there.
     pub(super) fn write_about_pilots(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -28,11 +36,7 @@ impl Reason {
             }
             Reason::PilotTook { n_taken, n_given } => write_took(f, *n_taken, *n_given),
             Reason::KeptApart { n_tasks } => write_kept_apart(f, *n_tasks),
-            Reason::PilotSuspended { since, limit } => write!(
-                f,
-                "its batch system has suspended it, which is known for {since}: it stands still until it is resumed; \
-                 what it holds goes to other pilots once it has been silent for {limit}"
-            ),
+            Reason::PilotSuspended { since, limit } => write_suspended(f, *since, *limit),
             Reason::RunAlone { n_tasks } => write_run_alone(f, *n_tasks),
             Reason::RetriedElsewhere { n_tasks, left } => write_elsewhere(f, *n_tasks, *left),
             Reason::EndedWith { ends } => write_ends(f, ends),
