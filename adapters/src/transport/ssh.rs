@@ -53,7 +53,7 @@ fn at_host(command: &Command, host: &str) -> String {
     format!("{} on {host}", command.argv.first().map_or("a command", String::as_str))
 }
 
-/// What a host said instead of running a command, and what that means.
+/// The words of a host that ran something else than our command, with what to look at.
 fn instead(words: &str) -> String {
     format!("{}; {NO_SHELL}", words.trim_end_matches('.'))
 }

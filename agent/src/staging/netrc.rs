@@ -17,7 +17,7 @@ pub struct Login {
 }
 
 impl Login {
-    /// What HTTP calls basic authentication.
+    /// The value of the header `Authorization` (basic authentication, RFC 7617).
     pub fn header(&self) -> Option<HeaderValue> {
         let both = [&*self.user, &*self.password].join(&b':');
         let mut value = HeaderValue::try_from(format!("Basic {}", base64(&both))).ok()?;

@@ -39,7 +39,7 @@ impl Use {
     }
 }
 
-/// What a folder keeps for as long as it is there, also when it is mounted anew: device numbers may change.
+/// Tells a folder from a later one at its path. Device numbers are not part of it: they change between mounts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Mark {
     inode: u64,

@@ -24,19 +24,20 @@ pub(super) async fn guarded(
     next: Next,
 ) -> Result<Response, ApiError> {
     let guest = request.extensions().get::<Arc<Guest>>();
-    if let Some((guest, platform)) = guest.and_then(|guest| Some((guest, guest.platform.as_deref()?))) {
-        if !guest.is_let_in() {
-            let found = platform_of(&context, verified(request.headers(), &context)?).await?;
-            if found != platform {
-                return Err(ApiError::unauthorized(format!(
-                    "found a token of a pilot of platform {found}; only those of {platform} come this way"
-                )));
-            }
-            guest.let_in();
+    let Some((guest, platform)) = guest.and_then(|guest| Some((guest, guest.platform.as_deref()?))) else {
+        return Err(ApiError::unauthorized("found a connection that came through no door"));
+    };
+    if !guest.is_let_in() {
+        let found = platform_of(&context, verified(request.headers(), &context)?).await?;
+        if found != platform {
+            return Err(ApiError::unauthorized(format!(
+                "found a token of a pilot of platform {found}; only those of {platform} come this way"
+            )));
         }
-        if !request.uri().path().starts_with(PILOT_PREFIX) {
-            return Err(ApiError::no_such_path(request.method().as_str(), request.uri().path()));
-        }
+        guest.let_in();
+    }
+    if !request.uri().path().starts_with(PILOT_PREFIX) {
+        return Err(ApiError::no_such_path(request.method().as_str(), request.uri().path()));
     }
     Ok(next.run(request).await)
 }

@@ -5,12 +5,9 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::job::compile::{StreamTemplate, Templates};
 use crate::job::problem::quoted;
-use crate::job::validate_files::unnamed;
+use crate::job::validate_files::{N_COMPARED, unnamed};
 use crate::job::{JobSpec, Problem};
 use crate::template::{Scope, Template};
-
-/// Names of so many tasks are made to be compared. Those of others are compared by the parameters in the template alone.
-const N_COMPARED: u64 = 100_000;
 
 const EXPECTED: &str = "they would overwrite each other; put {index} or the parameter into the name";
 

@@ -20,7 +20,7 @@ pub(super) const STAGE_SCHEME: &str = "stage:";
 
 /// Names of so many files, of all tasks together, are made to be compared. What tasks beyond them would
 /// write is compared by the parameters in the template alone.
-const N_COMPARED: u64 = 100_000;
+pub(super) const N_COMPARED: u64 = 100_000;
 
 /// Places that are reached by the name that the operator gave them only.
 const SCHEMES_OF_STORES: [&str; 4] = ["s3://", "swift://", "sftp://", "ftp://"];
