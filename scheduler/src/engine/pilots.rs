@@ -413,6 +413,7 @@ impl Turn<'_> {
     pub(super) fn withhold_nothing(&mut self) {
         self.guide_first();
         self.volatile.stir_all();
+        self.stir_platforms();
     }
 
     /// Of these tasks, those that are open and held by nobody else.

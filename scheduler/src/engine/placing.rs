@@ -123,11 +123,6 @@ impl Turn<'_> {
     /// How many allocations the policy asks of a platform now. All are placed together once a step, and platforms that
     /// get some are looked at in it.
     pub(super) fn n_placed(&mut self, policy: PilotPlacement, id: PlatformId) -> usize {
-        if self.volatile.is_in_grace() {
-            // Much of what seems to wait is held by pilots that have not said so yet.
-            self.volatile.arm_platform(id, self.volatile.grace_until);
-            return 0;
-        }
         if self.volatile.ready.is_empty() {
             return 0;
         }

@@ -207,10 +207,13 @@ impl Turn<'_> {
         }
     }
 
+    /// Asks for as many allocations as would find something to do, and for those that are always wanted. After a restart
+    /// much of what seems to wait is held by pilots that have not said so yet: until then only the latter.
     fn ask_for_more(&mut self, id: PlatformId, spec: &PlatformSpec) {
+        let is_known = !self.volatile.is_in_grace();
         let blocked_until = self.volatile.platforms.get(&id).map_or(Time(0), |state| state.blocked_until);
         if blocked_until > self.now {
-            if let Some(policy) = self.policies().placement {
+            if let Some(policy) = self.policies().placement.filter(|_| is_known) {
                 // Others may have to do what was asked of it.
                 self.n_placed(policy, id);
             }
@@ -225,6 +228,7 @@ impl Turn<'_> {
         let wanted = n_hypothetical(self.settings, self.durable, self.volatile, (id, spec), n_pilots_max);
         let wanted = wanted.saturating_sub(n_waiting).div_ceil(n_nodes);
         let wanted = match self.policies().placement {
+            _ if !is_known => 0,
             // No more than would find something to do, or what waits would be taken back and asked for again.
             Some(policy) => self.n_placed(policy, id).min(wanted),
             None => wanted,
@@ -242,7 +246,7 @@ impl Turn<'_> {
         for _ in 0..wanted.min(n_max) {
             self.intend_allocation(id, because.clone());
         }
-        let rest = room.shorter.filter(|_| !is_failing);
+        let rest = room.shorter.filter(|_| is_known && !is_failing);
         if let Some(walltime) = rest.filter(|walltime| self.is_wanted_shorter(id, spec, *walltime)) {
             let because = Because { n_wanted: 1, walltime: Some(walltime), ..because };
             self.intend_allocation(id, because);

@@ -126,6 +126,41 @@ fn nobody_is_idle_while_tasks_are_withheld_after_a_restart() {
     assert_eq!(scene.counts(job), "active w7 p2 d0 f0 c0", "what is no longer withheld is given out");
 }
 
+/// A restart while a pilot of two cores runs two of so many tasks: how many allocations are asked for before it has said
+/// what it holds, and after.
+fn asked_for_after_a_restart(n_tasks: u64, n_min: u32) -> [usize; 2] {
+    let mut scene = Scene::new();
+    scene.attach(platform(2, 2));
+    let job = scene.submit(job(2));
+    let asked = scene.submissions();
+    for (allocation, _) in asked.clone() {
+        scene.say(|_| Event::AllocationAnswered { allocation, outcome: SubmitOutcome::Accepted("7".into()) });
+    }
+    let pilot = scene.register(&asked[0].1, NodeFacts { capacity: Resources::cores(2), ..NodeFacts::default() });
+    scene.take(pilot);
+    assert_eq!(scene.counts(job), "active w0 p2 d0 f0 c0");
+    scene.engine = Engine::restore(Settings::default(), 2, scene.now, scene.records.clone());
+    if n_tasks > 2 {
+        scene.submit(self::job(n_tasks - 2));
+    }
+    scene.attach(PlatformSpec { n_pilots_min: n_min, ..platform(2, 2) });
+    scene.wait_awake(4);
+    let n_allocations = |scene: &Scene| scene.engine.durable().allocations().len();
+    let before = n_allocations(&scene);
+    let asked = scene.pull(pilot, Pull { epoch: 2, ..hungry() }).and_then(|a| a.resync).expect("it is asked");
+    let tasks = vec![crate::pull::Held { running: set("0-1"), ..holds_nothing(job) }];
+    let holdings = crate::pull::Holdings { asked, tasks, templates: vec![] };
+    scene.pull(pilot, Pull { epoch: 2, part_seen: 0, holds: Some(holdings), is_hungry: false, ..hungry() });
+    [before - 1, n_allocations(&scene) - before]
+}
+
+#[test]
+fn after_a_restart_no_allocation_is_asked_for_what_pilots_may_hold() {
+    assert_eq!(asked_for_after_a_restart(2, 0), [0, 0], "all of it is held");
+    assert_eq!(asked_for_after_a_restart(3, 0), [0, 1], "what nobody holds wants a pilot as soon as that is known");
+    assert_eq!(asked_for_after_a_restart(2, 2), [1, 0], "those that are always wanted do not wait");
+}
+
 #[test]
 fn allocations_that_wait_for_work_that_is_gone_are_taken_back_in_time() {
     let mut scene = Scene::new();
