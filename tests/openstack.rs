@@ -81,7 +81,12 @@ fn a_sweep_runs_on_as_many_servers_as_the_quota_allows() {
     until("its pilot is back", || works(&scene));
     scene.sandbox.ok(&["cancel", "2"]);
     scene.stops();
-    assert_eq!(scene.platform.servers().len(), 0, "it has waited for them: {}", scene.sandbox.read("serve.err"));
+    assert_eq!(
+        scene.platform.servers().len(),
+        0,
+        "it has waited for them: {}",
+        scene.sandbox.read("serve.err")
+    );
     let log = scene.platform.log("nova");
     assert!(log.contains("asked for by test:destroy"), "Nova has failed");
     assert!(

@@ -491,15 +491,15 @@ impl Place {
     }
 
     /// The manager was shut down, and all its pilots have left: ends the relay, if there is one, and waits until no
-    /// server is there, of those that turn themselves off, too.
+    /// server is there, of those that turn themselves off, too, for most of this time.
     ///
     /// # Errors
     /// What is wrong, in words.
-    pub async fn leave(&mut self, tag_prefix: &str) -> Result<(), String> {
+    pub async fn leave(&mut self, tag_prefix: &str, limit: Duration) -> Result<(), String> {
         if let Host::Cloud(cloud) = &self.host {
             // What those wrote that are over is read first.
             let _ = self.list(tag_prefix, &[]).await;
-            return cloud.clear(tag_prefix).await;
+            return cloud.clear(tag_prefix, limit * 2 / 3).await;
         }
         let Host::There { relay, .. } = &mut self.host else { return Ok(()) };
         let Some(relay) = relay.take() else { return Ok(()) };

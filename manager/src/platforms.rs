@@ -40,8 +40,6 @@ const LOOK_FOR_PERSON: Duration = Duration::from_secs(1);
 const N_AGES_MAX: usize = 16;
 /// An id that was ours is taken for ours for so long without a look: much sooner than a batch system uses ids again.
 const SEEN_FOR: Span = Span::from_secs(600);
-/// For all of that.
-const LEAVE_LIMIT: Duration = Duration::from_secs(60);
 
 /// What a platform is to do.
 pub(crate) enum Order {
@@ -58,7 +56,7 @@ pub(crate) enum Order {
     /// Have a cloud's hosts stand for other numbers of vCPUs.
     Scale { platform: PlatformId, ratio: Option<Ratio>, former: Vec<Provider> },
     /// The manager was shut down: when all before is done, leave nothing there. `done` is dropped then.
-    Leave { done: mpsc::Sender<Infallible> },
+    Leave { limit: Duration, done: mpsc::Sender<Infallible> },
 }
 
 impl Order {
@@ -119,8 +117,8 @@ pub(crate) async fn dispatch(mut orders: mpsc::UnboundedReceiver<Order>) {
                     .for_each(|order| line.give(order));
                 workers.insert(platform, line);
             }
-            Order::Leave { done } => {
-                workers.values().for_each(|worker| worker.give(Order::Leave { done: done.clone() }));
+            Order::Leave { limit, done } => {
+                workers.values().for_each(|worker| worker.give(Order::Leave { limit, done: done.clone() }));
             }
             Order::Submit { platform, .. }
             | Order::Cancel { platform, .. }
@@ -134,12 +132,12 @@ pub(crate) async fn dispatch(mut orders: mpsc::UnboundedReceiver<Order>) {
     }
 }
 
-/// Returns when every platform's worker has done what it was told and has left, or it takes too long.
-pub(crate) async fn leave(orders: &mpsc::UnboundedSender<Order>) {
+/// Returns when every platform's worker has done what it was told and has left, or it takes longer than that.
+pub(crate) async fn leave(orders: &mpsc::UnboundedSender<Order>, limit: Duration) {
     let (done, mut all_done) = mpsc::channel(1);
     // Without a dispatcher nobody holds `done`, and the wait is over at once.
-    let _ = orders.send(Order::Leave { done });
-    if tokio::time::timeout(LEAVE_LIMIT, all_done.recv()).await.is_err() {
+    let _ = orders.send(Order::Leave { limit, done });
+    if tokio::time::timeout(limit, all_done.recv()).await.is_err() {
         tracing::warn!(
             "a platform does not answer; what was not cancelled there is cancelled by the next start"
         );
@@ -201,8 +199,8 @@ async fn work(
                 worker.cancel(batch_ids).await;
                 None
             }
-            Order::Leave { done } => {
-                worker.leave().await;
+            Order::Leave { limit, done } => {
+                worker.leave(limit).await;
                 drop(done);
                 None
             }
@@ -452,7 +450,7 @@ impl Worker {
     }
 
     /// There is no listing after this one: what could not be cancelled is tried again now.
-    async fn leave(&mut self) {
+    async fn leave(&mut self, limit: Duration) {
         for _ in 0..N_LAST_CANCELS {
             let batch_ids = std::mem::take(&mut self.uncancelled);
             if batch_ids.is_empty() {
@@ -477,7 +475,7 @@ impl Worker {
         {
             tracing::warn!(platform = self.spec.name, what, "join documents may be left there");
         }
-        if let Err(what) = self.place.leave(&self.tag_prefix).await {
+        if let Err(what) = self.place.leave(&self.tag_prefix, limit).await {
             tracing::warn!(platform = self.spec.name, what, "something may be left there");
         }
     }

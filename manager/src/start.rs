@@ -224,7 +224,7 @@ impl Manager {
         if !is_shut_down {
             return;
         }
-        platforms::leave(&self.orders).await;
+        platforms::leave(&self.orders, self.attacher.settings.leave_limit.into()).await;
         if let Some(farewell) = &self.farewell {
             farewell.wait().await;
         }
@@ -415,6 +415,7 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
         folder: config.folder.clone(),
         started_at: clock.now(),
         poll_wait: settings.poll_wait_max,
+        leave_limit: settings.leave_limit,
         limits: connection_limits(),
         stop: is_stopped,
         config_file: config.file.clone(),

@@ -617,11 +617,14 @@ pub struct ShutdownRequest {
 }
 
 /// Whether the manager has ended all its pilots.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ShutDown {
     /// Nothing is left: the manager goes now. Else pilots still end what they run; ask again to wait on.
     pub is_over: bool,
+    /// How long the manager then waits at most until its platforms have taken away what was there, seconds.
+    #[serde(default)]
+    pub leave_limit_seconds: f64,
 }
 
 /// What an event stream carries, one JSON object an event; the event's name is the variant in kebab case.

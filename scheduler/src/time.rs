@@ -26,6 +26,12 @@ impl Time {
     }
 }
 
+impl From<Span> for std::time::Duration {
+    fn from(span: Span) -> std::time::Duration {
+        std::time::Duration::from_micros(span.0)
+    }
+}
+
 impl Span {
     /// No time at all.
     pub const ZERO: Span = Span(0);

@@ -1,10 +1,10 @@
 //! A platform that is not this host's processes, a manager with pilots there, and a sweep of many tasks.
 
-use std::{fs, os::unix::fs::PermissionsExt};
+use std::{fs, os::unix::fs::PermissionsExt, time::Duration};
 
 use nix::sys::signal::Signal;
 
-use crate::{Running, Sandbox, until};
+use crate::{Running, Sandbox, hang::hang_limit, until};
 
 /// Tasks of the sweep.
 pub const N_TASKS: u64 = 200;
@@ -39,9 +39,11 @@ impl<P: Platform> Scene<P> {
     /// The same with more of its limits.
     pub fn start_with(sandbox: Sandbox, platform: P, fields: &str, limits: &str) -> Scene<P> {
         let submit_limit = if limits.contains("submit_limit") { "" } else { "submit_limit: 10s, " };
+        // A cloud on a busy host is slow to delete servers.
+        let leave_limit = hang_limit(Duration::from_secs(60)).as_secs();
         let configuration = format!(
             "platforms: [{{cores: 2, poll_interval: 1s, idle_timeout: 3s, {fields}}}]\n\
-             limits: {{platform_delay_max: 2s, grace: 30s, {submit_limit}{limits}}}\n"
+             limits: {{platform_delay_max: 2s, grace: 30s, leave_limit: {leave_limit}s, {submit_limit}{limits}}}\n"
         );
         sandbox.write("manager.yaml", &configuration);
         let mut scene = Scene { manager: None, platform, sandbox };

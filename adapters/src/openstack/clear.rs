@@ -4,17 +4,15 @@ use std::time::{Duration, Instant};
 
 use super::{OpenStack, locked};
 
-/// For all servers to be gone, with pauses; a manager has a minute to leave a platform.
-const LIMIT: Duration = Duration::from_secs(40);
 const PAUSE: Duration = Duration::from_secs(1);
 
 impl OpenStack {
-    /// Deletes all servers of the manager whose tags begin so, and waits until they are gone: Nova may fail to delete
-    /// what it has said that it deletes.
+    /// Deletes all servers of the manager whose tags begin so, and waits until they are gone, for so long at most: Nova
+    /// may fail to delete what it has said that it deletes.
     ///
     /// # Errors
     /// Some may be there still: the last reason.
-    pub async fn clear(&self, tag_prefix: &str) -> Result<(), String> {
+    pub async fn clear(&self, tag_prefix: &str, limit: Duration) -> Result<(), String> {
         let began = Instant::now();
         loop {
             let left = self.try_to_clear(tag_prefix).await;
@@ -22,10 +20,10 @@ impl OpenStack {
                 return Ok(());
             }
             let is_hopeless = left.is_err() && self.is_refused();
-            if is_hopeless || began.elapsed() > LIMIT {
+            if is_hopeless || began.elapsed() > limit {
                 return left.and_then(|n| Err(format!("{n} servers are there still")));
             }
-            tokio::time::sleep(self.wait().unwrap_or(PAUSE).min(LIMIT / 8)).await;
+            tokio::time::sleep(self.wait().unwrap_or(PAUSE).min(limit / 8)).await;
         }
     }
 

@@ -426,12 +426,13 @@ impl Client {
         self.get(&format!("/explain/{what}")).await
     }
 
-    /// Ends the manager and its pilots; returns when they are gone, however long that takes.
-    pub async fn shut_down(&self, now: bool) -> Result<(), ClientError> {
+    /// Ends the manager and its pilots; returns when they are gone, however long that takes. The manager then waits for
+    /// its platforms for so long at most, as far as it says so.
+    pub async fn shut_down(&self, now: bool) -> Result<Duration, ClientError> {
         loop {
             let answer: ShutDown = self.post("/shutdown", &ShutdownRequest { now }).await?;
             if answer.is_over {
-                return Ok(());
+                return Ok(Duration::try_from_secs_f64(answer.leave_limit_seconds).unwrap_or_default());
             }
         }
     }

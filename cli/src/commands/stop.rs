@@ -22,9 +22,10 @@ Examples:
 What is not done stays in the manager's folder; `pilotfish serve` goes on with
 it.";
 
-/// A manager without pilots needs milliseconds; a minute if a cloud is slow to delete servers, and some more for
-/// processes of its host that do not end.
-const GONE_LIMIT: Duration = Duration::from_secs(90);
+/// A manager waits for so long for its platforms, unless it says more: a cloud may be slow to delete servers.
+const LEAVE_LIMIT: Duration = Duration::from_secs(60);
+/// Some more for processes of its host that do not end.
+const GONE_LIMIT: Duration = Duration::from_secs(30);
 /// One that answers no more closes its store in milliseconds; a `run` may have files to bring home.
 const FREE_LIMIT: Duration = Duration::from_secs(10);
 const PROBE_EVERY: Duration = Duration::from_millis(50);
@@ -55,8 +56,11 @@ pub async fn run(args: StopArgs) -> Result<Outcome, Failure> {
     }
     let gone = async {
         match end(&client, &args).await {
+            Ok(limit) => wait_until_gone(&client, limit, args.view.quiet).await,
             // It may be gone before its answer is here.
-            Ok(()) | Err(ClientError::Unreachable { .. }) => wait_until_gone(&client, args.view.quiet).await,
+            Err(ClientError::Unreachable { .. }) => {
+                wait_until_gone(&client, LEAVE_LIMIT, args.view.quiet).await
+            }
             Err(error) => Err(error.into()),
         }
     };
@@ -77,7 +81,7 @@ pub async fn run(args: StopArgs) -> Result<Outcome, Failure> {
 }
 
 /// Has the manager end; says meanwhile what it waits for.
-async fn end(client: &Client, args: &StopArgs) -> Result<(), ClientError> {
+async fn end(client: &Client, args: &StopArgs) -> Result<Duration, ClientError> {
     let mut ended = std::pin::pin!(client.shut_down(args.now));
     let mut told = Vec::new();
     loop {
@@ -100,11 +104,11 @@ async fn what_is_left(client: &Client) -> Vec<String> {
     there.map(|one| format!("waiting for platform {}: {}", one.name, platform::left(one))).collect()
 }
 
-async fn wait_until_gone(client: &Client, is_quiet: bool) -> Result<(), Failure> {
+async fn wait_until_gone(client: &Client, leave_limit: Duration, is_quiet: bool) -> Result<(), Failure> {
     let (began, access, mut is_told) = (Instant::now(), client.access(), is_quiet);
     // Another that waited for its folder may answer at the same address at once.
     while access::is_running(access) != Some(false) && client.version(Duration::from_secs(2)).await.is_ok() {
-        if began.elapsed() > GONE_LIMIT {
+        if began.elapsed() > LEAVE_LIMIT.max(leave_limit) + GONE_LIMIT {
             return Err(Failure::infrastructure(format!(
                 "the manager at {} does not end; its process is {} on {}",
                 access.url, access.pid, access.host

@@ -95,6 +95,8 @@ pub struct ApiState {
     pub started_at: Time,
     /// How long pulls may be parked: the engine's `poll_wait_max`.
     pub poll_wait: Span,
+    /// How long a manager that ends waits for its platforms: the engine's `leave_limit`.
+    pub leave_limit: Span,
     /// Bounds on what connections may do.
     pub limits: ConnectionLimits,
     /// Becomes true (or loses its sender) when the API is to end.

@@ -200,13 +200,15 @@ pub(super) async fn shutdown(
     }
     tracing::info!(user = user.name, is_urgent = request.now, "shutdown asked for");
     let is_urgent = request.now;
+    let leave_limit_seconds = context.state.leave_limit.as_secs_f64();
+    let shut_down = |is_over| ShutDown { is_over, leave_limit_seconds };
     let ended = context.state.handle.ask(|request| Event::ShutdownAsked { request, is_urgent });
     match timeout(SHUTDOWN_WAIT, ended).await {
         // The engine has gone: that is what was asked for.
-        Ok(Ok(Answer::ShutDown) | Err(_)) => Ok(json(StatusCode::OK, &ShutDown { is_over: true })),
+        Ok(Ok(Answer::ShutDown) | Err(_)) => Ok(json(StatusCode::OK, &shut_down(true))),
         Ok(Ok(Answer::Refused(refusal))) => Err(refusal.into()),
         Ok(Ok(other)) => Err(ApiError::unexpected(&other)),
-        Err(_) => Ok(json(StatusCode::ACCEPTED, &ShutDown { is_over: false })),
+        Err(_) => Ok(json(StatusCode::ACCEPTED, &shut_down(false))),
     }
 }
 

@@ -61,6 +61,8 @@ pub struct Settings {
     pub submit_limit: Span,
     /// How long an allocation may run before its first pilot comes: then it is taken away.
     pub join_limit: Span,
+    /// How long a manager that was stopped waits until platforms have taken away what was there of it.
+    pub leave_limit: Span,
     /// Kept free at the end of a pilot's walltime for reports.
     pub walltime_margin: Span,
 }
@@ -105,6 +107,7 @@ impl Default for Settings {
             platform_delay: Span::from_secs(1),
             platform_delay_max: Span::from_secs(300),
             submit_limit: Span::from_secs(60),
+            leave_limit: Span::from_secs(60),
             join_limit: Span::from_secs(1800),
             walltime_margin: Span::from_secs(30),
         }

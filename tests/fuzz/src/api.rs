@@ -194,6 +194,7 @@ impl Scene {
             folder: self.folder.path().to_owned(),
             started_at: self.world.now,
             poll_wait: Span::from_secs(25),
+            leave_limit: Span::from_secs(60),
             limits: ConnectionLimits::default(),
             stop: stopped,
             config_file: None,

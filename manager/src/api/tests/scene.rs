@@ -120,6 +120,7 @@ impl Scene {
             folder: folder.path().to_owned(),
             started_at: clock.now(),
             poll_wait: settings.poll_wait_max,
+            leave_limit: settings.leave_limit,
             limits,
             stop: stopped,
             config_file: None,

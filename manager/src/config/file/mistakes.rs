@@ -74,7 +74,7 @@ const PLATFORM_FIELDS: [&str; 38] = [
     "price",
     "budget",
 ];
-const LIMIT_FIELDS: [&str; 18] = [
+const LIMIT_FIELDS: [&str; 19] = [
     "heartbeat_limit",
     "poll_wait_max",
     "grace",
@@ -86,6 +86,7 @@ const LIMIT_FIELDS: [&str; 18] = [
     "walltime_retries",
     "submit_limit",
     "join_limit",
+    "leave_limit",
     "node_retry_delay",
     "retry_delay_max",
     "black_hole_limit",

@@ -136,7 +136,8 @@ fn asked_for_after_a_restart(n_tasks: u64, n_min: u32) -> [usize; 2] {
     for (allocation, _) in asked.clone() {
         scene.say(|_| Event::AllocationAnswered { allocation, outcome: SubmitOutcome::Accepted("7".into()) });
     }
-    let pilot = scene.register(&asked[0].1, NodeFacts { capacity: Resources::cores(2), ..NodeFacts::default() });
+    let pilot =
+        scene.register(&asked[0].1, NodeFacts { capacity: Resources::cores(2), ..NodeFacts::default() });
     scene.take(pilot);
     assert_eq!(scene.counts(job), "active w0 p2 d0 f0 c0");
     scene.engine = Engine::restore(Settings::default(), 2, scene.now, scene.records.clone());
@@ -157,7 +158,11 @@ fn asked_for_after_a_restart(n_tasks: u64, n_min: u32) -> [usize; 2] {
 #[test]
 fn after_a_restart_no_allocation_is_asked_for_what_pilots_may_hold() {
     assert_eq!(asked_for_after_a_restart(2, 0), [0, 0], "all of it is held");
-    assert_eq!(asked_for_after_a_restart(3, 0), [0, 1], "what nobody holds wants a pilot as soon as that is known");
+    assert_eq!(
+        asked_for_after_a_restart(3, 0),
+        [0, 1],
+        "what nobody holds wants a pilot as soon as that is known"
+    );
     assert_eq!(asked_for_after_a_restart(2, 2), [1, 0], "those that are always wanted do not wait");
 }
 
