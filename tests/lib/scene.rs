@@ -40,7 +40,7 @@ impl<P: Platform> Scene<P> {
     pub fn start_with(sandbox: Sandbox, platform: P, fields: &str, limits: &str) -> Scene<P> {
         let submit_limit = if limits.contains("submit_limit") { "" } else { "submit_limit: 10s, " };
         // A cloud on a busy host is slow to delete servers.
-        let leave_limit = hang_limit(Duration::from_secs(60)).as_secs();
+        let leave_limit = hang_limit(Duration::from_secs(300)).as_secs();
         let configuration = format!(
             "platforms: [{{cores: 2, poll_interval: 1s, idle_timeout: 3s, {fields}}}]\n\
              limits: {{platform_delay_max: 2s, grace: 30s, leave_limit: {leave_limit}s, {submit_limit}{limits}}}\n"
