@@ -123,7 +123,7 @@ async fn the_manager_tells_of_itself_and_ends_for_an_operator() {
     assert_eq!(reasons["reasons"][0]["text"], "no platform is attached");
     let operator = scene.user("olga", true);
     let reply = scene.call("POST", "/api/v1/shutdown", &operator, json!({"now": true}).to_string()).await;
-    assert_eq!((reply.status, reply.json()), (200, json!({"is_over": true})));
+    assert_eq!((reply.status, reply.json()), (200, json!({"is_over": true, "leave_limit_seconds": 60.0})));
     let reply = scene.post("/api/v1/jobs", json!({"spec": echo(3)})).await;
     assert_eq!(reply.refusal(), (503, "ending".to_owned()));
     assert_eq!(reply.headers["retry-after"], "1");
