@@ -192,7 +192,7 @@ fn our_servers_are_apart_on_whichever_page_and_nobody_elses_are_touched() {
     scene.until_done();
     until("idle pilots have left", || scene.platform.servers().len() == 1);
     scene.platform.delete(&copy);
-    scene.ends_well(2);
+    scene.ends_well(4);
 }
 
 #[test]
@@ -542,7 +542,7 @@ fn services_that_are_away_for_a_while_cost_no_server_and_no_task() {
     scene.platform.again();
     until("another takes its place", || scene.sandbox.json(&["pilots"]).as_array().map(Vec::len) == Some(2));
     scene.sandbox.write("go", "");
-    scene.ends_well(2);
+    scene.ends_well(4);
 }
 
 #[test]
