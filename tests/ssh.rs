@@ -246,6 +246,7 @@ async fn hosts_are_who_they_are_known_to_be_by(program: SshProgram) {
     let unknown = refused().await;
     assert!(matches!(unknown, SshError::UnknownHostKey { .. }), "{unknown}");
     assert!(unknown.to_string().contains("SHA256:"), "{unknown}");
+    assert!(unknown.to_string().ends_with("by hand: ssh host"), "{program:?}: {unknown}");
     for mark in ["@revoked * ", "@revoked "] {
         sshd.be_known(&["ed25519"]);
         let known = std::fs::read_to_string(sshd.file("known_hosts")).expect("known hosts");
@@ -256,7 +257,14 @@ async fn hosts_are_who_they_are_known_to_be_by(program: SshProgram) {
     }
     std::fs::copy(other.file("host_ed25519.pub"), sshd.file("host_ed25519.pub")).expect("a wrong key");
     sshd.be_known(&["ed25519"]);
-    assert!(matches!(refused().await, SshError::WrongHostKey { .. }));
+    let wrong = refused().await;
+    let (file, port) = (sshd.file("known_hosts"), sshd.port());
+    assert!(
+        matches!(&wrong, SshError::WrongHostKey { file: Some(found), .. } if *found == file),
+        "{program:?}: {wrong}"
+    );
+    let advice = format!("ssh-keygen -f {} -R '[127.0.0.1]:{port}', then", file.display());
+    assert!(wrong.to_string().contains(&advice), "{program:?}: {wrong}");
     assert_eq!(sshd.n_logins(&sandbox), 2);
 }
 

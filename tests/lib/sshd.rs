@@ -67,6 +67,11 @@ impl Sshd {
         authorized.write_all(&public).expect("one more");
     }
 
+    /// Where it listens.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
     /// Says that the host has these of its keys, and no others.
     pub fn be_known(&self, kinds: &[&str]) {
         let line = |kind: &&str| {

@@ -19,7 +19,7 @@ mod wire;
 
 use std::{
     net::SocketAddr,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -87,7 +87,7 @@ pub enum SshError {
     /// Nobody knows this host.
     #[error(
         "no known_hosts file has the key of {host} port {port}, {fingerprint}; compare it with what the site \
-         publishes, then log in once by hand: ssh -p {port} {host}"
+         publishes, then log in once by hand: {by_hand}"
     )]
     UnknownHostKey {
         /// The host.
@@ -96,11 +96,15 @@ pub enum SshError {
         port: u16,
         /// The key that it showed.
         fingerprint: String,
+        /// The command that notes the key where the configuration has it looked for.
+        by_hand: String,
     },
     /// It is another host, or has a new key.
     #[error(
-        "the key of {host} port {port} is not the one in known_hosts: it showed {fingerprint}; somebody may be in \
-         between. If the site has published a new key: ssh-keygen -R '[{host}]:{port}', then log in once by hand"
+        "the key of {host} port {port} is not the one in {}: it showed {fingerprint}; somebody may be in between. If \
+         the site has published a new key: {}, then log in once by hand",
+        file.as_ref().map_or("known_hosts".to_owned(), |file| file.display().to_string()),
+        how_to_forget(known_as, file.as_deref())
     )]
     WrongHostKey {
         /// The host.
@@ -109,6 +113,10 @@ pub enum SshError {
         port: u16,
         /// The key that it showed.
         fingerprint: String,
+        /// The name under which known_hosts files have it.
+        known_as: String,
+        /// The file with the other key; `None`: it is not known which one.
+        file: Option<PathBuf>,
     },
     /// Somebody has said that this key is not to be trusted any more.
     #[error(
@@ -150,6 +158,27 @@ pub enum SshError {
         /// Why.
         what: String,
     },
+}
+
+/// How a user removes the key of a host. The configuration may name another file than `ssh-keygen` takes by itself.
+fn how_to_forget(known_as: &str, file: Option<&Path>) -> String {
+    match file {
+        Some(file) => format!("ssh-keygen -f {} -R {}", word(&file.to_string_lossy()), word(known_as)),
+        None => format!(
+            "remove the line of {known_as} from the file that `ssh -G HOST` names as userknownhostsfile \
+             (ssh-keygen -f FILE -R {})",
+            word(known_as)
+        ),
+    }
+}
+
+/// A word for a shell, in quotes only where it needs them.
+fn word(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@%+,=".contains(c);
+    match !text.is_empty() && text.chars().all(is_plain) {
+        true => text.to_owned(),
+        false => quoted(text),
+    }
 }
 
 impl SshError {

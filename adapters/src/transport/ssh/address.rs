@@ -1,6 +1,8 @@
 //! Addresses as operators write them: `[user@]host[:port]`, where the host may be a word of the configuration, or a
 //! number of IPv6 with or without brackets.
 
+use super::word;
+
 /// Where an address leads, in its parts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Address {
@@ -10,6 +12,15 @@ pub(super) struct Address {
 }
 
 impl Address {
+    /// The command by which a person logs in there.
+    pub(super) fn by_hand(&self) -> String {
+        let mut words = self.words();
+        // What can be taken for an option is refused, and people do not write this.
+        words.retain(|word| word != "--");
+        let words = words.iter().map(|text| word(text));
+        ["ssh".to_owned()].into_iter().chain(words).collect::<Vec<_>>().join(" ")
+    }
+
     /// Reads it. Errors: what is wrong with it, in words.
     pub(super) fn read(text: &str) -> Result<Address, String> {
         let text = text.strip_prefix("ssh://").unwrap_or(text).trim_end_matches('/');
@@ -70,5 +81,12 @@ mod tests {
         }
         let words = Address::read("ada@[::1]:23").expect("an address").words();
         assert_eq!(words, ["-p", "23", "-l", "ada", "--", "::1"]);
+        for (text, by_hand) in [
+            ("ada@centre:23", "ssh -p 23 -l ada centre"),
+            ("lab$gpu", "ssh 'lab$gpu'"),
+            ("centre", "ssh centre"),
+        ] {
+            assert_eq!(Address::read(text).expect(text).by_hand(), by_hand);
+        }
     }
 }

@@ -34,6 +34,16 @@ impl Names {
             }
         }
     }
+
+    /// The name with its port, or the one that stands for it, and no other.
+    pub(super) fn first_only(&self) -> Names {
+        Names { first: self.first.clone(), second: None }
+    }
+
+    /// The name as it stands in these files.
+    pub(super) fn shown(&self) -> &str {
+        &self.first
+    }
 }
 
 /// Reads what these texts say of a host. Lines that are not understood are left out, as OpenSSH does.

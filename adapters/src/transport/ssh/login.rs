@@ -3,7 +3,7 @@
 use std::{
     cell::Cell,
     net::{IpAddr, TcpStream},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use base64::{Engine, engine::general_purpose::STANDARD_NO_PAD};
@@ -147,7 +147,10 @@ fn check_host(session: &Session, known: &Known, hop: &Hop) -> Result<(), SshErro
             ),
         }),
         () if is_listed(&known.keys) => Ok(()),
-        () if !known.keys.is_empty() => Err(SshError::WrongHostKey { host, port, fingerprint }),
+        () if !known.keys.is_empty() => {
+            let (known_as, file) = known_where(hop);
+            Err(SshError::WrongHostKey { host, port, fingerprint, known_as, file })
+        }
         () if known.has_authority => Err(SshError::Broken {
             host,
             what: "known_hosts vouches for its key by @cert-authority, which the transport libssh2 cannot check; \
@@ -161,8 +164,26 @@ fn check_host(session: &Session, known: &Known, hop: &Hop) -> Result<(), SshErro
                  (VerifyHostKeyDNS); write `transport: openssh`"
             ),
         }),
-        () => Err(SshError::UnknownHostKey { host, port, fingerprint }),
+        () => Err(SshError::UnknownHostKey { host, port, fingerprint, by_hand: hop.by_hand.clone() }),
     }
+}
+
+/// The name under which a file has a key of the host, and the first such file.
+fn known_where(hop: &Hop) -> (String, Option<PathBuf>) {
+    let alone = Names::new(&hop.host, 22, None);
+    let names = [Names::new(&hop.host, hop.port, hop.alias.as_deref()), alone];
+    let n_tried = if hop.alias.is_some() { 1 } else { 2 };
+    let has_key = |file: &Path, names: &Names| {
+        // A name alone counts where no line has it with its port.
+        std::fs::read(file)
+            .is_ok_and(|text| !known_hosts::read([&text[..]], &names.first_only()).keys.is_empty())
+    };
+    for names in &names[..n_tried] {
+        if let Some(file) = hop.known_hosts.iter().find(|file| has_key(file, names)) {
+            return (names.shown().to_owned(), Some(file.clone()));
+        }
+    }
+    (names[0].shown().to_owned(), None)
 }
 
 /// How many bits the modulus of an RSA key has; `None`: it is no RSA key.

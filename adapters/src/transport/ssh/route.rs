@@ -17,6 +17,8 @@ pub(crate) struct Hop {
     pub(crate) host: String,
     pub(crate) port: u16,
     pub(crate) user: String,
+    /// The command by which a person logs in there, so that the same part of the configuration counts.
+    pub(crate) by_hand: String,
     /// The name by which known_hosts files know it, if it is another (HostKeyAlias).
     pub(crate) alias: Option<String>,
     /// Files of private keys, or of public keys whose private ones an agent has, in the order in which they are tried.
@@ -71,7 +73,7 @@ fn add_route(hops: &mut Vec<Hop>, address: &str, config: Option<&str>, depth: us
     for jump in jumps.split(',').filter(|jump| !jump.is_empty()) {
         add_route(hops, jump, config, depth + 1)?;
     }
-    let hop = said.hop(&destination.host).map_err(unresolved)?;
+    let hop = said.hop(&destination).map_err(unresolved)?;
     hops.push(hop);
     Ok(())
 }
@@ -122,6 +124,7 @@ fn without_program(address: &Address, config: Option<&str>) -> Result<Hop, Strin
     let mut known_hosts = below_home(&["known_hosts", "known_hosts2"]);
     known_hosts.extend(["/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2"].map(PathBuf::from));
     Ok(Hop {
+        by_hand: address.by_hand(),
         host: address.host.clone(),
         port: address.port.unwrap_or(22),
         user: user.ok_or("found no user; write the address as user@host")?,
@@ -145,13 +148,13 @@ impl Said {
         self.all(word).next()
     }
 
-    /// What it says of a host that was called `name`.
-    fn hop(&self, name: &str) -> Result<Hop, String> {
+    /// What it says of a host that was called so.
+    fn hop(&self, called: &Address) -> Result<Hop, String> {
         let needed = |word: &str| self.one(word).ok_or(format!("ssh -G named no {word}"));
         let (host, port, user) = (needed("hostname")?, needed("port")?, needed("user")?);
         let set = |word: &str| self.one(word).filter(|value| *value != "none");
         let alias = set("hostkeyalias");
-        let values = Values { name, host, port, user, alias, jump: set("proxyjump") };
+        let values = Values { name: &called.host, host, port, user, alias, jump: set("proxyjump") };
         let path = |text: &str| values.path(text);
         let paths = |word: &str| -> Result<Vec<PathBuf>, String> {
             self.all(word).filter(|text| *text != "none").map(path).collect()
@@ -183,6 +186,7 @@ impl Said {
         };
         let proxy = set("proxycommand").map(|command| values.filled(command)).transpose()?;
         Ok(Hop {
+            by_hand: called.by_hand(),
             host: host.to_owned(),
             port: port.parse().map_err(|_| format!("ssh -G named port {port}"))?,
             user: user.to_owned(),
@@ -235,6 +239,7 @@ mod tests {
             host: "login.centre.org".into(),
             port: 2222,
             user: "ada".into(),
+            by_hand: "ssh centre".into(),
             alias: Some("farm".into()),
             keys: vec!["/keys/a".into()],
             certificates: vec!["/keys/ada-cert.pub".into()],

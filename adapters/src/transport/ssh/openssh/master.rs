@@ -57,6 +57,8 @@ const LOCK_PAUSE: Duration = Duration::from_millis(50);
 /// All that is needed to open a connection.
 pub(super) struct Opening {
     address: Address,
+    /// The command by which a person logs in there.
+    by_hand: String,
     config: Option<String>,
     said: Said,
     /// Where the socket of a master is that a person has opened, which all of the user's processes share.
@@ -96,7 +98,8 @@ impl Opening {
             let (host, port, user) = (needed("hostname"), needed("port"), needed("user"));
             Values { name: &address.host, host, port, user, alias, jump }.path(path).ok()
         });
-        Ok(Opening { address, config, said, shared, own, of_user })
+        let by_hand = address.by_hand();
+        Ok(Opening { address, by_hand, config, said, shared, own, of_user })
     }
 
     /// Where a connection may be.
@@ -166,6 +169,7 @@ impl Opening {
             port: one("port").parse().unwrap_or(22),
             user: one("user"),
             proxy: set("proxyjump").or(set("proxycommand")),
+            by_hand: &self.by_hand,
         }
     }
 

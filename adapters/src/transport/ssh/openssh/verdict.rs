@@ -1,9 +1,10 @@
 //! What `ssh` says when it does not get in, and what that means.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::super::{
     SshError,
+    address::Address,
     key_file::{self, KeyFile},
 };
 
@@ -18,6 +19,8 @@ pub(super) struct Facts<'f> {
     pub(super) user: &'f str,
     /// What leads there.
     pub(super) proxy: Option<&'f str>,
+    /// The command by which a person logs in there.
+    pub(super) by_hand: &'f str,
 }
 
 /// Why there is no connection, by all that `ssh` said, and what leads there (`proxy_log`).
@@ -33,12 +36,13 @@ pub(super) fn verdict(log: &str, proxy_log: &str, facts: &Facts<'_>, is_person_t
         return of_host(&both, facts, is_person_there);
     }
     let (user, host, port) = of_proxy_host(proxy_log);
-    let before = Facts {
-        host: host.as_deref().or(facts.proxy).unwrap_or_default(),
-        port: port.unwrap_or(22),
-        user: user.as_deref().unwrap_or(facts.user),
-        proxy: None,
-    };
+    let (host, port) = (host.as_deref().or(facts.proxy).unwrap_or_default(), port.unwrap_or(22));
+    // A single jump host is named as the configuration knows it.
+    let jump =
+        facts.proxy.filter(|proxy| !proxy.contains([' ', ','])).and_then(|jump| Address::read(jump).ok());
+    let by_hand = jump.map_or_else(|| format!("ssh -p {port} {host}"), |jump| jump.by_hand());
+    let user = user.as_deref().unwrap_or(facts.user);
+    let before = Facts { host, port, user, proxy: None, by_hand: &by_hand };
     let leads = format!("; the way to {} leads through it", facts.host);
     match of_host(proxy_log, &before, is_person_there) {
         SshError::NeedsPerson { host, user, why } => SshError::NeedsPerson { host, user, why: why + &leads },
@@ -85,7 +89,8 @@ fn of_host(log: &str, facts: &Facts<'_>, is_person_there: bool) -> SshError {
         return SshError::RevokedHostKey { host, port, fingerprint };
     }
     if says("REMOTE HOST IDENTIFICATION HAS CHANGED") {
-        return SshError::WrongHostKey { host, port, fingerprint };
+        let (known_as, file) = known(log, facts);
+        return SshError::WrongHostKey { host, port, fingerprint, known_as, file };
     }
     // `Error checking host key ED25519 SHA256:… in revoked keys file /etc/x: No such file or directory`
     if let Some(line) = log.lines().find(|line| line.contains(" in revoked keys file ")) {
@@ -93,7 +98,8 @@ fn of_host(log: &str, facts: &Facts<'_>, is_person_there: bool) -> SshError {
         return SshError::Broken { host, what };
     }
     if says("Host key verification failed") {
-        return SshError::UnknownHostKey { host, port, fingerprint };
+        let by_hand = facts.by_hand.to_owned();
+        return SshError::UnknownHostKey { host, port, fingerprint, by_hand };
     }
     if let Some(denied) = log.lines().rev().find(|line| line.contains("Permission denied (")) {
         let locked = locked_key(log);
@@ -123,6 +129,27 @@ fn of_host(log: &str, facts: &Facts<'_>, is_person_there: bool) -> SshError {
         true => SshError::NotConnected { host, port, why },
         false => SshError::Broken { host, what: why + &of_proxy(facts, is_person_there) },
     }
+}
+
+/// The name under which a known_hosts file has another key, and the file.
+fn known(log: &str, facts: &Facts<'_>) -> (String, Option<PathBuf>) {
+    // `Host key for [centre]:23 has changed and you have requested strict checking.`
+    let named = log.lines().rev().find_map(|line| {
+        line.split_once("ost key for ")?.1.split_once(" has changed").map(|(name, _)| name.to_owned())
+    });
+    let port = facts.port;
+    let name = named.unwrap_or_else(|| match port {
+        22 => facts.host.to_owned(),
+        _ => format!("[{}]:{port}", facts.host),
+    });
+    // `Offending ED25519 key in /home/ada/.ssh/known_hosts:3`
+    let file = log.lines().rev().find_map(|line| {
+        let (kind, place) = line.trim_end().strip_prefix("Offending ")?.split_once(" key in ")?;
+        let (file, line) = place.rsplit_once(':')?;
+        let is_place = !kind.contains(' ') && line.parse::<u64>().is_ok();
+        is_place.then(|| PathBuf::from(file))
+    });
+    (name, file)
 }
 
 /// A proxy that says nothing may still have asked for a person.
@@ -179,13 +206,14 @@ mod tests {
     use super::*;
 
     fn of(log: &str, is_person_there: bool) -> SshError {
-        verdict(log, "", &Facts { host: "centre", port: 23, user: "ada", proxy: None }, is_person_there)
+        let facts = Facts { host: "centre", port: 23, user: "ada", proxy: None, by_hand: "ssh word" };
+        verdict(log, "", &facts, is_person_there)
     }
 
     #[test]
     fn a_jump_host_that_asks_for_a_person_is_waited_for_like_the_host_itself() {
         let log = "Connection closed by UNKNOWN port 65535\r\n";
-        let facts = Facts { host: "centre", port: 23, user: "ada", proxy: Some("jump") };
+        let facts = Facts { host: "centre", port: 23, user: "ada", proxy: Some("jump"), by_hand: "ssh word" };
         let of = |proxy_log: &str| verdict(log, proxy_log, &facts, false);
         let found = of("debug1: x\nbob@gate.centre: Permission denied (publickey,keyboard-interactive).\r\n");
         let SshError::NeedsPerson { host, user, why } = &found else { panic!("{found}") };
@@ -197,8 +225,9 @@ mod tests {
             "debug1: Server host key: ssh-ed25519 SHA256:abc\r\nNo ED25519 host key is known for [gate]:24 and you \
              have requested strict checking.\r\nHost key verification failed.\r\n",
         );
-        let SshError::UnknownHostKey { host, port, fingerprint } = &found else { panic!("{found}") };
+        let SshError::UnknownHostKey { host, port, fingerprint, by_hand } = &found else { panic!("{found}") };
         assert_eq!((host.as_str(), *port, fingerprint.as_str()), ("gate", 24, "SHA256:abc"));
+        assert_eq!(by_hand, "ssh jump");
         let found = of("ssh: connect to host gate port 24: Connection refused\r\n");
         assert!(
             matches!(&found, SshError::NotConnected { why, .. } if why.contains("host gate port 24")),
@@ -261,6 +290,24 @@ mod tests {
         assert!(
             matches!(of("debug1: x\nkex_exchange: Connection reset", false), SshError::Broken { what, .. } if what == "kex_exchange: Connection reset")
         );
+    }
+
+    #[test]
+    fn advice_about_keys_is_for_the_file_and_the_name_that_the_configuration_has() {
+        let changed = "@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\nAdd correct host key in /etc/my known to get \
+            rid of this message.\nOffending ED25519 key in /etc/my known:3\r\nHost key for alias has changed and you have \
+            requested strict checking.\nHost key verification failed.";
+        let said = of(changed, false).to_string();
+        assert!(said.contains("not the one in /etc/my known: it showed"), "{said}");
+        assert!(said.contains("ssh-keygen -f '/etc/my known' -R alias, then"), "{said}");
+        let nowhere = "@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\nOffending key for IP in /x:1\n";
+        let said = of(nowhere, false).to_string();
+        assert!(said.contains("the file that `ssh -G HOST` names as userknownhostsfile"), "{said}");
+        assert!(said.contains("ssh-keygen -f FILE -R '[centre]:23'"), "{said}");
+        // By its word in the configuration the key goes to the file that the configuration names.
+        let said =
+            of("No ED25519 host key is known for a.\nHost key verification failed.", false).to_string();
+        assert!(said.ends_with("log in once by hand: ssh word"), "{said}");
     }
 
     #[test]
