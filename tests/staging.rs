@@ -488,7 +488,7 @@ fn what_a_killed_pilots_task_had_goes(killed: fn(&PilotProcesses) -> Vec<u32>) {
     sandbox.write("go", "");
     all_done(&sandbox, "1", 1);
     until("its folder is gone", || left.iter().all(|root| !root.exists()));
-    until("nobody has the input any more", || cached(&sandbox) == [1]);
+    // The next pilot may have begun before all of the killed one had ended: then the old input goes when there must be room.
     sandbox.ok(&["submit", "--wait", "new.yaml"]);
     until("only the other input is kept", || cached(&sandbox) == [1]);
     sandbox.ok(&["stop"]);

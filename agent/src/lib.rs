@@ -7,6 +7,7 @@ pub mod archive;
 mod arrival;
 pub mod client;
 pub mod command;
+mod denied;
 pub mod driver;
 pub mod gpus;
 mod join;

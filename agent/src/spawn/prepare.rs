@@ -20,7 +20,7 @@ use super::{
     program::{NotFound, Programs},
     start::{Image, NotStarted, Stack, Step, start},
 };
-use crate::opened;
+use crate::{denied, opened};
 
 /// Why a launch failed.
 pub(super) struct Failed {
@@ -29,6 +29,11 @@ pub(super) struct Failed {
 }
 
 impl Failed {
+    /// A folder to run in, which is not to be had here.
+    fn on_folder(folder: &Path, error: &io::Error) -> Failed {
+        Failed { what: format!("folder {folder:?}: {}", words_of_job(folder, error)), node: true }
+    }
+
     /// Something the node did not have.
     pub(super) fn on_node(what: &str, error: &io::Error) -> Failed {
         Failed { what: format!("{what}: {}", words(error)), node: true }
@@ -181,7 +186,7 @@ impl Prepared {
         let argv = pointers(self.argv.iter());
         let mut result = execute(&program, &argv);
         if result == Err(NotStarted { step: Step::Folder, errno: libc::ENOENT }) && self.makes_cwd {
-            fs::create_dir_all(cwd).map_err(|error| Failed::on_node(&format!("folder {cwd:?}"), &error))?;
+            fs::create_dir_all(cwd).map_err(|error| Failed::on_folder(cwd, &error))?;
             result = execute(&program, &argv);
         }
         if result == Err(NotStarted { step: Step::Execute, errno: libc::ENOENT }) && program != *name {
@@ -263,7 +268,15 @@ fn on_file(what: &str, path: &Path, error: &io::Error) -> Failed {
         return Failed { what: format!("{what} {path:?} is {refused}"), node: false };
     }
     let node = error.raw_os_error().is_some_and(is_nodes_fault);
-    Failed { what: format!("{what} {path:?}: {}", words(error)), node }
+    Failed { what: format!("{what} {path:?}: {}", words_of_job(path, error)), node }
+}
+
+/// The system's words for an error at a folder or file of a job; of one that this account may not use also why.
+fn words_of_job(path: &Path, error: &io::Error) -> String {
+    match denied::of_job(path, error) {
+        Some(why) => format!("{}: {why}", words(error)),
+        None => words(error),
+    }
 }
 
 /// Errors that another node, or this one later, may not have.
@@ -305,8 +318,8 @@ fn not_started(error: NotStarted, program: &CStr, cwd: Option<&CStr>) -> Failed 
         Step::Bind => Failed { what: format!("binding to CPUs: {system}"), node: true },
         // A folder that was there at submission and is not here: this node does not see it.
         Step::Folder => {
-            let folder = cwd.map(CStr::to_string_lossy).unwrap_or_default();
-            Failed { what: format!("folder {folder:?}: {system}"), node: true }
+            let folder = cwd.map(as_path).unwrap_or(Path::new(""));
+            Failed::on_folder(folder, &io::Error::from_raw_os_error(error.errno))
         }
         Step::Execute => {
             let path = as_path(program);
@@ -325,7 +338,10 @@ fn not_started(error: NotStarted, program: &CStr, cwd: Option<&CStr>) -> Failed 
                     }
                 }
                 libc::EACCES if file.is_dir() => format!("{path:?} is a folder"),
-                libc::EACCES => format!("{path:?} is not executable: {system}"),
+                libc::EACCES => match denied::of_program(&file) {
+                    Some(why) => format!("{path:?}: {system}: {why}"),
+                    None => format!("{path:?} is not executable: {system}"),
+                },
                 _ => format!("{path:?}: {system}"),
             };
             Failed { what, node }

@@ -541,5 +541,6 @@ fn program_ends_with_the_thread_that_started_it() {
     assert!(libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGKILL, "{status}");
 }
 
+mod denied;
 mod families;
 mod stuck;

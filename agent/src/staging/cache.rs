@@ -454,9 +454,16 @@ impl Cache {
         let n_kept_max = (self.bytes_max - self.bytes_max / SPARE_PART).saturating_sub(n_more);
         let is_tight = |n_bytes: u64| n_bytes.saturating_add(n_more) > self.bytes_max;
         let Ok(_guard) = lock_all(&self.root) else { return };
+        self.remove_dead_users();
         let count = evict(&self.root.join("objects"), is_tight, n_kept_max);
         state.note(count);
         state.is_stuck = is_tight(count.n_bytes);
+    }
+
+    /// What killed agents have used is used no more. One that had not quite ended when this cache was opened is found
+    /// here.
+    fn remove_dead_users(&self) {
+        dead::remove_users(&self.root.join("users"));
     }
 
     /// Removes all that nobody uses: the disk is full.
@@ -464,6 +471,7 @@ impl Cache {
         self.second().into_iter().for_each(Cache::drop_unused);
         let mut state = self.state();
         let Ok(_guard) = lock_all(&self.root) else { return };
+        self.remove_dead_users();
         state.note(evict(&self.root.join("objects"), |_| true, 0));
     }
 

@@ -5,6 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use base64::{Engine, engine::general_purpose::STANDARD};
 use reqwest::header::HeaderValue;
 
 /// A user and a password for a host, byte for byte as the file has them.
@@ -20,19 +21,10 @@ impl Login {
     /// The value of the header `Authorization` (basic authentication, RFC 7617).
     pub fn header(&self) -> Option<HeaderValue> {
         let both = [&*self.user, &*self.password].join(&b':');
-        let mut value = HeaderValue::try_from(format!("Basic {}", base64(&both))).ok()?;
+        let mut value = HeaderValue::try_from(format!("Basic {}", STANDARD.encode(both))).ok()?;
         value.set_sensitive(true);
         Some(value)
     }
-}
-
-fn base64(bytes: &[u8]) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let letters = bytes.chunks(3).flat_map(|three| {
-        let bits = (0..3).fold(0, |bits, n| (bits << 8) | usize::from(three.get(n).copied().unwrap_or(0)));
-        (0..4).map(move |n| if n > three.len() { b'=' } else { LETTERS[(bits >> (18 - 6 * n)) & 63] })
-    });
-    letters.map(char::from).collect()
 }
 
 /// Where that file is, for this process.

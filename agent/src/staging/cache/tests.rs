@@ -221,6 +221,15 @@ fn what_a_killed_agent_left_is_removed_and_what_a_living_one_has_stays() {
     assert_eq!(names(&folder.path().join("users")).len(), 2);
     next.drop_unused();
     assert!(next.pin(&sha256).unwrap().is_some());
+    // One that ended after that is found when there must be room, and what it had in use goes.
+    let other = bring(&next, b"atoms");
+    let late = folder.path().join("users/4194305-1");
+    fs::create_dir_all(late.join("pins")).unwrap();
+    fs::write(late.join("alive"), "").unwrap();
+    let object = folder.path().join("objects").join(other.to_string());
+    fs::hard_link(&object, late.join("pins").join(other.to_string())).unwrap();
+    next.drop_unused();
+    assert!(!late.exists() && !object.exists());
     drop(living);
     drop(next);
     assert!(names(&folder.path().join("users")).is_empty());
