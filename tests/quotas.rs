@@ -112,7 +112,7 @@ fn a_full_disk_takes_no_jobs_and_cancel_works() {
         running("1") == 1 && running("2") == 1
     });
     disk.fill();
-    until("the disk is found full", || !reserve.exists());
+    until("the disk is found full", || sandbox.ok(&["status", "--dir", "m"]).contains("until there is room"));
     let (code, said) = refused(&sandbox, &["submit", "--dir", "ann", "--", "true"]);
     assert!(code == Some(3) && said.contains("disk is nearly full"), "{code:?} {said}");
     for what in
@@ -124,6 +124,7 @@ fn a_full_disk_takes_no_jobs_and_cancel_works() {
     assert!(sandbox.ok(&["metrics", "--dir", "m"]).contains("\npilotfish_disk_full 1\n"));
     sandbox.ok(&["cancel", "1", "--dir", "ann"]);
     until("it is over", || sandbox.json(&["job", "1", "--dir", "m"])["state"] == "cancelled");
+    assert!(!reserve.exists(), "records have no other room");
     // The pilot keeps what a task has written until there is room.
     sandbox.write("open", "");
     until("bob's task has run", || sandbox.path().join("ran").exists());
@@ -132,7 +133,7 @@ fn a_full_disk_takes_no_jobs_and_cancel_works() {
     }
     disk.make_room();
     until("there is room again", || reserve.exists());
-    assert!(!sandbox.ok(&["status", "--dir", "m"]).contains("until there is room"));
+    until("that is told", || !sandbox.ok(&["status", "--dir", "m"]).contains("until there is room"));
     sandbox.ok(&["wait", "2", "--dir", "bob"]);
     assert_eq!(sandbox.ok(&["logs", "2", "--quiet", "--dir", "bob"]).trim(), "kept");
     sandbox.ok(&["submit", "-q", "--wait", "--dir", "ann", "--", "true"]);

@@ -9,10 +9,11 @@ use std::{
 };
 
 use protocol::job::limits::RESULT_BUDGET_BYTES_DEFAULT;
-use scheduler::{engine::record::Record, ids::JobId, results::TaskOutput, size::Size};
+use scheduler::{digest::Digest, engine::record::Record, ids::JobId, results::TaskOutput, size::Size};
 use serde::Deserialize;
 
 use crate::{
+    objects::owners::Owners,
     quotas::CurrentQuotas,
     store::{Store, StoreError, packed_len},
     users::Users,
@@ -32,6 +33,7 @@ pub(crate) struct Budgets {
     owners: HashMap<JobId, Arc<str>>,
     names: HashMap<String, Arc<str>>,
     quotas: Option<OutputQuotas>,
+    files: Option<Owners>,
 }
 
 /// Bytes by user.
@@ -114,6 +116,31 @@ impl Budgets {
         let n_bytes = budget_of(&request.spec);
         if n_bytes != RESULT_BUDGET_BYTES_DEFAULT {
             self.said.insert(*job, n_bytes);
+        }
+    }
+
+    /// Files that tasks leave are told here as their users'.
+    pub(crate) fn tell(&mut self, files: Owners) {
+        self.files = Some(files);
+    }
+
+    /// Takes note of the files that tasks have left here, not at an address.
+    pub(crate) fn note_files(&self, records: &[Record]) {
+        let Some(owners) = &self.files else { return };
+        let mut left = HashMap::<&str, Vec<(Digest, u64)>>::new();
+        for record in records {
+            let Record::Reported { results, .. } = record else { continue };
+            for result in results.iter().filter(|result| !result.files.is_empty()) {
+                let Some(owner) = self.owners.get(&result.job) else { continue };
+                let files = result.files.iter().flat_map(|task| &task.files);
+                let here = files.filter(|file| file.left_out.is_none() && !file.to.contains("://"));
+                left.entry(owner).or_default().extend(here.map(|file| (file.sha256, file.bytes)));
+            }
+        }
+        for (owner, files) in left {
+            if let Err(error) = owners.add(owner, &files) {
+                tracing::warn!(user = owner, %error, "failed to write down whose files these are");
+            }
         }
     }
 
@@ -214,6 +241,13 @@ fn fit(output: &mut TaskOutput, bound: Bound, n_left: u64) {
 
 #[cfg(test)]
 mod tests {
+    use scheduler::{
+        engine::record::{JobResult, Totals},
+        ids::PilotId,
+        results::{OutputFile, Successes, TaskFiles},
+        time::Time,
+    };
+
     use super::*;
 
     fn output(n_out: usize, n_err: usize) -> TaskOutput {
@@ -235,5 +269,38 @@ mod tests {
             assert!(kept.len() as u64 <= n_left, "{text}");
             assert!(packed_len(&cut) >= n_left, "the budget is used up then");
         }
+    }
+
+    #[test]
+    fn files_that_tasks_leave_here_count_for_the_jobs_owner() {
+        let folder = tempfile::tempdir().unwrap();
+        let owners = Owners::in_folder(folder.path().join("owners"));
+        let mut budgets = Budgets::default();
+        budgets.tell(owners.clone());
+        budgets.owners.insert(JobId(1), "ann".into());
+        budgets.owners.insert(JobId(2), "bob".into());
+        let file = |n: u8, to: &str, left_out: Option<&str>| OutputFile {
+            to: to.to_owned(),
+            sha256: Digest([n; 32]),
+            bytes: 10,
+            executable: false,
+            left_out: left_out.map(str::to_owned),
+        };
+        let result = |job: u64, files: Vec<OutputFile>| JobResult {
+            job: JobId(job),
+            successes: Successes::default(),
+            totals: Totals::default(),
+            failures: Vec::new(),
+            outputs: Vec::new(),
+            files: vec![TaskFiles { index: 0, files }],
+        };
+        let elsewhere = file(3, "s3://bucket/key", None);
+        let results = vec![
+            result(1, vec![file(1, "res/1", None), elsewhere, file(4, "pipe", Some("it is a pipe"))]),
+            result(2, vec![file(2, "res/2", None), file(5, "res/5", None)]),
+            result(9, vec![file(6, "res/6", None)]),
+        ];
+        budgets.note_files(&[Record::Reported { pilot: PilotId(1), seq: 1, results, at: Time(0) }]);
+        assert_eq!((owners.bytes_of("ann"), owners.bytes_of("bob")), (10, 20));
     }
 }

@@ -29,7 +29,12 @@ pub(crate) async fn run(handle: Handle, reader: Reader, objects: Objects) {
         let Some(in_use) = of_open_jobs(&handle).await else { continue };
         let (reader, objects) = (reader.clone(), objects.clone());
         let collected = tokio::task::spawn_blocking(move || {
-            objects.collect(&in_use, SystemTime::now() - UNUSED_KEPT, |asked| reader.left_by_none(asked))
+            let before = SystemTime::now() - UNUSED_KEPT;
+            let collected = objects.collect(&in_use, before, |asked| reader.left_by_none(asked));
+            if let Err(error) = objects.prune_owners() {
+                tracing::warn!(%error, "failed to count the files of users anew");
+            }
+            collected
         });
         match collected.await {
             Ok(Ok((n_files, n_bytes))) if n_files > 0 => {

@@ -3,10 +3,7 @@
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use scheduler::engine::{
-    interface::{Answer, Effect, RequestId, Step},
-    record::Record,
-};
+use scheduler::engine::interface::{Answer, Effect, RequestId, Step};
 use tokio::sync::oneshot;
 
 use crate::{
@@ -58,21 +55,12 @@ pub(crate) fn run(
         }
         if !records.is_empty() {
             budgets.cut(&mut records, &store)?;
-            reserve.look(2 * output_bytes(&records));
-            store.commit(&records)?;
+            store.commit_making_room(&records, || reserve.release())?;
+            reserve.look();
+            budgets.note_files(&records);
             numbers.note(&records);
         }
         perform(Committed(effects), replies);
     }
     Ok(())
-}
-
-/// Bytes of the output in records.
-fn output_bytes(records: &[Record]) -> u64 {
-    let reported = records.iter().filter_map(|record| match record {
-        Record::Reported { results, .. } => Some(results),
-        _ => None,
-    });
-    let outputs = reported.flatten().flat_map(|result| &result.outputs);
-    outputs.map(|output| (output.stdout.len() + output.stderr.len()) as u64).sum()
 }

@@ -19,11 +19,13 @@ use std::{
 };
 
 use flusher::Flusher;
+use owners::Owners;
 use protocol::pack::{self, CONTENTS_BYTES_MAX, PACKED_BYTES_MAX};
 use ring::digest::{Context, SHA256};
 use scheduler::digest::Digest;
 
 mod flusher;
+pub(crate) mod owners;
 
 /// So much of the disk is left to the store of jobs, whatever is brought.
 const RESERVED_BYTES: u64 = 64 << 20;
@@ -89,6 +91,7 @@ struct Shared {
     /// Held while an object gets its name or loses it: no good one loses it for what was there before.
     naming: Mutex<()>,
     flusher: Flusher,
+    owners: Owners,
     n_ever: AtomicU64,
     n_bytes_in: AtomicU64,
     n_bytes_out: AtomicU64,
@@ -124,6 +127,7 @@ impl Objects {
             rotten: root.join("rotten"),
             naming: Mutex::default(),
             flusher: Flusher::default(),
+            owners: Owners::in_folder(root.join("owners")),
             n_ever: AtomicU64::new(0),
             n_bytes_in: AtomicU64::new(0),
             n_bytes_out: AtomicU64::new(0),
@@ -137,6 +141,11 @@ impl Objects {
             // What stays is in nobody's way but its own bytes'.
             let _ = fs::remove_file(entry.path()).or_else(|_| fs::remove_dir_all(entry.path()));
         }
+    }
+
+    /// Whose the objects are.
+    pub(crate) fn owners(&self) -> &Owners {
+        &self.shared.owners
     }
 
     fn path_of(&self, sha256: &Digest) -> PathBuf {
@@ -231,11 +240,12 @@ impl Objects {
     }
 
     /// Takes in small files that came in a pack. They are there from now on, whatever happens to this process or machine.
+    /// Gives those that were not there before.
     ///
     /// # Errors
     /// One is not what was announced, and none is taken in; or the disk is full or fails, and some may be there.
     /// Cost: two flushes of the file system, however many there are. Packs that come at the same time share them.
-    pub fn take_in_pack(&self, files: &[(Digest, &[u8])]) -> Result<(), ObjectError> {
+    pub fn take_in_pack(&self, files: &[(Digest, &[u8])]) -> Result<Vec<(Digest, u64)>, ObjectError> {
         let incoming = &self.shared.incoming;
         make_folder(incoming)?;
         let n_bytes: u64 = files.iter().map(|(_, contents)| contents.len() as u64).sum();
@@ -246,7 +256,7 @@ impl Objects {
         let number = self.shared.n_ever.fetch_add(1, Ordering::Relaxed);
         // A folder of its own: packs that arrive together would wait for each other in one.
         let folder = PackFolder(incoming.join(format!("{}-{number}", std::process::id())));
-        let mut parts = Vec::with_capacity(files.len());
+        let (mut parts, mut new) = (Vec::with_capacity(files.len()), Vec::new());
         for (sha256, contents) in files {
             let mut hash = Context::new(&SHA256);
             hash.update(contents);
@@ -268,15 +278,16 @@ impl Objects {
             let written = file.and_then(|mut file| file.write_all(contents));
             written.map_err(|source| failed("write", &path, source))?;
             parts.push((sha256, path));
+            new.push((*sha256, contents.len() as u64));
         }
         if parts.is_empty() {
-            return Ok(());
+            return Ok(new);
         }
         self.flush_all(incoming)?;
         self.name_all(parts)?;
         self.flush_all(incoming)?;
         self.shared.n_bytes_in.fetch_add(n_bytes, Ordering::Relaxed);
-        Ok(())
+        Ok(new)
     }
 
     /// Sees to it that all that was written to a folder's file system is on the disk: for many files at once it takes as
@@ -364,6 +375,14 @@ impl Objects {
                 n_bytes += removed;
             }
         }
+    }
+
+    /// Takes objects that are gone from what users have.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub(crate) fn prune_owners(&self) -> io::Result<()> {
+        self.shared.owners.prune(|sha256| self.path_of(sha256).exists())
     }
 
     /// Objects that nobody has asked for since `before`.

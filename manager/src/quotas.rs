@@ -18,6 +18,8 @@ pub struct Quota {
     pub value_bytes: Option<u64>,
     /// Bytes of output that are kept.
     pub output_bytes: Option<u64>,
+    /// Bytes of files that the user has brought or the user's tasks have left.
+    pub file_bytes: Option<u64>,
     /// Event streams at a time.
     pub n_streams: Option<u64>,
     /// Requests without an answer at a time.
@@ -37,6 +39,7 @@ impl Quota {
         n_tasks: None,
         value_bytes: None,
         output_bytes: None,
+        file_bytes: None,
         n_streams: None,
         n_requests: None,
         n_connections: None,
@@ -53,6 +56,7 @@ impl Default for Quota {
             n_tasks: None,
             value_bytes: Some(1 << 30),
             output_bytes: Some(100 << 30),
+            file_bytes: Some(1 << 40),
             n_streams: Some(128),
             n_requests: Some(64),
             n_connections: Some(1024),

@@ -1,6 +1,6 @@
 //! A reserve of disk for records. When the disk of the manager's folder gets full, what can wait is not taken any more:
-//! jobs, and reports with output, which pilots keep. A file that was set aside is removed then, so that there is room
-//! for cancellations and ends of jobs.
+//! jobs, and reports with output, which pilots keep. When there is no room for a record, a file that was set aside is
+//! removed, so that cancellations and ends of jobs are kept. Not before: whatever fills the disk would take that, too.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -28,8 +28,6 @@ const BYTES_MAX: u64 = 32 << 20;
 const PART_OF_DISK: u64 = 16;
 /// … and of one that is smaller than this, nothing is set aside.
 const DISK_BYTES_MIN: u64 = 48 << 20;
-/// What must be free beside what is about to be written, or the file goes.
-const FREE_BYTES_MIN: u64 = 1 << 20;
 /// How often the disk is looked at when nothing is written.
 const INTERVAL: Duration = Duration::from_secs(2);
 
@@ -61,7 +59,7 @@ impl Reserve {
         let is_there = Mutex::new(is_there);
         let reserve =
             Reserve(Some(Arc::new(Shared { path, n_bytes, is_low: AtomicBool::new(false), is_there })));
-        reserve.look(0);
+        reserve.look();
         reserve
     }
 
@@ -75,11 +73,16 @@ impl Reserve {
         self.0.as_ref().filter(|_| self.is_low()).and_then(|shared| shared.free())
     }
 
-    /// Looks at the disk, on which so many bytes are about to be written.
-    pub(crate) fn look(&self, n_needed: u64) {
+    /// Looks at the disk.
+    pub(crate) fn look(&self) {
         let Some(shared) = &self.0 else { return };
         let Some(free) = shared.free() else { return };
-        shared.judge(free, n_needed);
+        shared.judge(free);
+    }
+
+    /// There was no room for a record: gives up what was set aside, if it is there. Says whether it was.
+    pub(crate) fn release(&self) -> bool {
+        self.0.as_ref().is_some_and(|shared| shared.release())
     }
 
     /// Looks at the disk now and then, for as long as the manager lives.
@@ -90,7 +93,7 @@ impl Reserve {
             tokio::time::sleep(INTERVAL).await;
             let Some(shared) = watched.as_ref().and_then(Weak::upgrade) else { return };
             // A file system that does not answer holds up nobody else.
-            let _ = tokio::task::spawn_blocking(move || Reserve(Some(shared)).look(0)).await;
+            let _ = tokio::task::spawn_blocking(move || Reserve(Some(shared)).look()).await;
         }
     }
 }
@@ -102,14 +105,20 @@ impl Shared {
         Some(bytes_of(&disk, disk.blocks_available()))
     }
 
-    fn judge(&self, free: u64, n_needed: u64) {
+    fn release(&self) -> bool {
         let mut is_there = self.is_there.lock().unwrap_or_else(PoisonError::into_inner);
-        if *is_there && free < n_needed.saturating_add(FREE_BYTES_MIN) {
-            match fs::remove_file(&self.path) {
-                Ok(()) => *is_there = false,
-                Err(error) => tracing::error!(%error, path = %self.path.display(), "the reserve stays"),
-            }
+        if !*is_there {
+            return false;
         }
+        match fs::remove_file(&self.path) {
+            Ok(()) => *is_there = false,
+            Err(error) => tracing::error!(%error, path = %self.path.display(), "the reserve stays"),
+        }
+        !*is_there
+    }
+
+    fn judge(&self, free: u64) {
+        let mut is_there = self.is_there.lock().unwrap_or_else(PoisonError::into_inner);
         // Once the disk was full, there must be room again for the file, and for some time without it.
         let enough = self.n_bytes / 2;
         let was_low = self.is_low.load(Relaxed);
@@ -181,18 +190,19 @@ mod tests {
     fn the_file_goes_when_the_disk_is_full_and_comes_back_when_there_is_room() {
         let folder = tempfile::tempdir().unwrap();
         let shared = shared(folder.path());
-        let judge = |free: u64, n_needed: u64| {
-            shared.judge(free, n_needed);
+        let judge = |free: u64| {
+            shared.judge(free);
             (shared.path.exists(), shared.is_low.load(Relaxed))
         };
-        assert_eq!(judge(100 << 20, 0), (true, false));
-        assert_eq!(judge(3 << 20, 0), (true, false), "it is not low yet");
-        assert_eq!(judge((2 << 20) - 1, 0), (true, true), "jobs are refused before it is used");
-        assert_eq!(judge(3 << 20, 0), (true, true), "not back and forth");
-        assert_eq!(judge(5 << 20, 0), (true, false));
-        assert_eq!(judge(5 << 20, 5 << 20), (false, true), "what is about to be written needs it");
-        assert_eq!(judge(7 << 20, 0), (false, true), "not enough for it and what comes after");
-        assert_eq!(judge(8 << 20, 0), (true, false));
+        assert_eq!(judge(100 << 20), (true, false));
+        assert_eq!(judge(3 << 20), (true, false), "it is not low yet");
+        assert_eq!(judge((2 << 20) - 1), (true, true), "jobs are refused before it is used");
+        assert_eq!(judge(3 << 20), (true, true), "not back and forth");
+        assert_eq!(judge(5 << 20), (true, false));
+        assert_eq!(judge(0), (true, true), "it is kept for a record that has no room");
+        assert!(shared.release() && !shared.release());
+        assert_eq!(judge(7 << 20), (false, true), "not enough for it and what comes after");
+        assert_eq!(judge(8 << 20), (true, false));
         assert_eq!(std::fs::metadata(&shared.path).unwrap().len(), 4 << 20);
     }
 }

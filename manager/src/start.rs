@@ -395,6 +395,8 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
     if !config.is_offline {
         budgets.hold_to(outputs.clone(), &store)?;
     }
+    let objects = Objects::in_folder(&config.folder);
+    budgets.tell(objects.owners().clone());
     // A manager for one command ends with a message when its disk is full.
     let has_reserve = !config.is_offline && !config.pilots_die_with_us;
     let reserve = if has_reserve { Reserve::in_folder(&config.folder) } else { Reserve::default() };
@@ -421,6 +423,7 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
         config_file: config.file.clone(),
         reload,
         agent: agent_file.clone(),
+        objects,
         stores,
         quotas: quotas.clone(),
         outputs,
@@ -479,7 +482,7 @@ fn serve(
     state: ApiState,
 ) -> tokio::task::JoinHandle<()> {
     if !config.is_offline {
-        let objects = Objects::in_folder(&config.folder);
+        let objects = state.objects.clone();
         objects.clean();
         tokio::spawn(collect::run(state.handle.clone(), state.reader.clone(), objects));
     }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use manager::store::{self, Checked};
+use manager::store::{self, Checked, Kept, StoreError};
 use serde_json::json;
 
 use crate::{
@@ -27,9 +27,11 @@ Examples:
   pilotfish store check --dir /backup/pilotfish --json
 
 Reads the whole store: pages, indices, and the checksum of each record, of what
-tasks wrote and of the names of their files. It changes nothing, and may run
-beside the manager. The exit code is 1 if something is damaged. Then restore a
-backup; docs/store.md says how.";
+tasks wrote and of the names of their files. Of the contents of files, in
+`files`, it looks whether they are there and have their size. It changes
+nothing, and may run beside the manager. The exit code is 1 if something is
+damaged, or is there and none of the manager's. docs/store.md says how to
+restore a backup.";
 
 /// What to do.
 #[derive(Args)]
@@ -71,38 +73,60 @@ pub async fn run(args: StoreArgs) -> Result<Outcome, Failure> {
             "found no {STORE_FILE} in {shown}; name the manager's own folder"
         )));
     }
-    let checked = check(folder.clone()).await?;
+    let (checked, kept) = check(folder.clone()).await?;
     if args.json {
         show::print(&show::json(&json!({
             "store": folder.join(STORE_FILE),
             "records": checked.n_records,
             "records_without_checksums": checked.n_without_sums,
-            "damage": checked.found,
+            "files": kept.n_files,
+            "damage": checked.found.iter().chain(&kept.found).collect::<Vec<_>>(),
+            "strangers": kept.strangers,
         }))?)?;
     } else {
-        show::print(&words(&show_path(&folder), &checked))?;
+        show::print(&words(&show_path(&folder), &checked, &kept))?;
     }
-    Ok(if checked.found.is_empty() { Outcome::Fine } else { Outcome::Damaged })
+    let is_whole = checked.found.is_empty() && kept == Kept { n_files: kept.n_files, ..Kept::default() };
+    Ok(if is_whole { Outcome::Fine } else { Outcome::Damaged })
 }
 
-async fn check(folder: PathBuf) -> Result<Checked, Failure> {
-    let checked = tokio::task::spawn_blocking(move || store::check(&folder, FINDINGS_MAX)).await;
+/// What the store is like; and the contents of files, unless a damaged store cannot say which there are.
+async fn check(folder: PathBuf) -> Result<(Checked, Kept), Failure> {
+    let checked = tokio::task::spawn_blocking(move || {
+        let checked = store::check(&folder, FINDINGS_MAX)?;
+        let kept = match checked.found.is_empty() {
+            true => store::check_kept(&folder, FINDINGS_MAX)?,
+            false => Kept::default(),
+        };
+        Ok::<_, StoreError>((checked, kept))
+    });
+    let checked = checked.await;
     let checked = checked.map_err(|error| Failure::infrastructure(error.to_string()))?;
     checked.map_err(|error| Failure::infrastructure(error.to_string()))
 }
 
-fn words(folder: &str, checked: &Checked) -> String {
+fn words(folder: &str, checked: &Checked, kept: &Kept) -> String {
     let Checked { n_records, n_without_sums, found } = checked;
     let mut text = String::new();
-    if found.is_empty() {
-        text += &format!("the store in {folder} is whole: {}\n", counted(*n_records, "record"));
+    let damage: Vec<&String> = found.iter().chain(&kept.found).collect();
+    if damage.is_empty() {
+        let files =
+            if kept.n_files > 0 { format!(", {}", counted(kept.n_files, "file")) } else { String::new() };
+        text += &format!("the store in {folder} is whole: {}{files}\n", counted(*n_records, "record"));
     } else {
         text += &format!("the store in {folder} is damaged:\n");
-        found.iter().for_each(|found| text += &format!("  {found}\n"));
-        if found.len() >= FINDINGS_MAX {
+        damage.iter().for_each(|found| text += &format!("  {found}\n"));
+        if damage.len() >= FINDINGS_MAX {
             text += &format!("  and perhaps more: these are the first {FINDINGS_MAX}\n");
         }
-        text += "restore the folder from a backup\n";
+        text += match found.is_empty() {
+            true => "add what is missing from a backup\n",
+            false => "restore the folder from a backup\n",
+        };
+    }
+    if !kept.strangers.is_empty() {
+        text += "these were put there by no manager; remove them if nobody needs them:\n";
+        kept.strangers.iter().for_each(|path| text += &format!("  {path}\n"));
     }
     if *n_without_sums > 0 {
         let which = counted(*n_without_sums, "record");
@@ -113,9 +137,13 @@ fn words(folder: &str, checked: &Checked) -> String {
 
 #[cfg(test)]
 mod tests {
-    use manager::store::Checked;
+    use manager::store::{Checked, Kept};
 
-    use super::{FINDINGS_MAX, words};
+    use super::FINDINGS_MAX;
+
+    fn words(folder: &str, checked: &Checked) -> String {
+        super::words(folder, checked, &Kept::default())
+    }
 
     #[test]
     fn words_say_what_is_damaged_and_what_could_not_be_checked() {
@@ -129,5 +157,24 @@ mod tests {
         );
         let many = words("~/m", &checked(0, vec![String::new(); FINDINGS_MAX]));
         assert!(many.contains("perhaps more"), "{many}");
+    }
+
+    #[test]
+    fn words_say_which_contents_of_files_are_missing_and_which_are_strange() {
+        let checked = Checked { n_records: 12, ..Checked::default() };
+        let said = |found: &[&str], strangers: &[&str]| {
+            let list = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+            super::words(
+                "~/m",
+                &checked,
+                &Kept { n_files: 3, found: list(found), strangers: list(strangers) },
+            )
+        };
+        assert_eq!(said(&[], &[]), "the store in ~/m is whole: 12 records, 3 files\n");
+        let expected = "the store in ~/m is damaged:\n  a: gone\nadd what is missing from a backup\n";
+        assert_eq!(said(&["a: gone"], &[]), expected);
+        let expected = "the store in ~/m is whole: 12 records, 3 files\n\
+            these were put there by no manager; remove them if nobody needs them:\n  b\n";
+        assert_eq!(said(&[], &["b"]), expected);
     }
 }

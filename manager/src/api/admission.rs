@@ -98,6 +98,7 @@ impl Context {
             ((Kind::Tasks.word(), held.n_tasks), quota.n_tasks),
             ((Kind::Values.word(), held.value_bytes), quota.value_bytes),
             (("output", self.state.outputs.kept(name)), quota.output_bytes),
+            (("files", self.objects.owners().bytes_of(name)), quota.file_bytes),
             (under_way(Kind::Streams), quota.n_streams),
             (under_way(Kind::Requests), quota.n_requests),
             (under_way(Kind::Connections), quota.n_connections),

@@ -13,6 +13,7 @@ use protocol::{
 use scheduler::{
     engine::interface::{Answer, Refusal},
     ids::{JobId, TaskId},
+    size::Size,
 };
 use serde::Serialize;
 
@@ -205,6 +206,16 @@ impl ApiError {
         let message = format!(
             "{user} has {used} {what}; {more} more exceed the {most} that one user may have: {remedy}, or ask an \
              operator for more (quotas.{quota} in manager.yaml)"
+        );
+        ApiError::new(StatusCode::FORBIDDEN, "quota", message)
+    }
+
+    /// A user has as many bytes of files as allowed.
+    pub(super) fn over_files(user: &str, most: u64) -> ApiError {
+        let message = format!(
+            "{user} has files here of as many bytes as one user may have ({}): files for jobs that are over go by \
+             themselves after a week; ask an operator for more (quotas.files in manager.yaml)",
+            Size(most)
         );
         ApiError::new(StatusCode::FORBIDDEN, "quota", message)
     }

@@ -107,6 +107,8 @@ pub struct ApiState {
     pub reload: mpsc::Sender<Reload>,
     /// What servers of clouds fetch.
     pub agent: AgentFile,
+    /// Files that were brought, and that tasks have left.
+    pub objects: Objects,
     /// Stores that jobs may name.
     pub stores: Stores,
     /// What one user may take.
@@ -209,7 +211,7 @@ impl Context {
             freed: parking::Freed::default(),
             live: Live::default(),
             waits: Waits::default(),
-            objects: Objects::in_folder(&state.folder),
+            objects: state.objects.clone(),
             transfers: Places::new(objects::N_TRANSFERS_MAX, patience),
             counts: Counts::default(),
             peers: Peers::default(),

@@ -34,7 +34,10 @@ use super::{
     places::{Asker, Place},
     sessions::Session,
 };
-use crate::objects::{ObjectError, Objects, Outgoing};
+use crate::objects::{
+    ObjectError, Objects, Outgoing,
+    owners::{Coming, Owners},
+};
 
 /// Files on their way at a time, in and out: each takes a thread and a few pieces of memory.
 pub(super) const N_TRANSFERS_MAX: usize = 64;
@@ -90,8 +93,62 @@ pub(super) async fn put_pack_by_pilot(
     session: Session,
     request: Request,
 ) -> Result<Response, ApiError> {
-    session.may_deliver()?;
+    may_deliver(&context, &session)?;
     take_in_pack(&context, Side::Pilot(session.pilot), request).await
+}
+
+/// Whether the pilot may bring files: some of its tasks leave some, and one of their users may have more.
+fn may_deliver(context: &Context, session: &Session) -> Result<(), ApiError> {
+    session.may_deliver()?;
+    let mut refused = Ok(());
+    for user in session.delivers_for() {
+        refused = context.may_have_files(user);
+        if refused.is_ok() {
+            break;
+        }
+    }
+    refused
+}
+
+/// Bytes that a user brings, held to the user's quota.
+struct Allowance {
+    coming: Coming,
+    user: String,
+    most: Option<u64>,
+}
+
+impl Allowance {
+    /// So many more are brought.
+    fn more(&mut self, n_bytes: u64) -> Result<(), ApiError> {
+        self.coming.more(n_bytes, self.most).map_err(|most| ApiError::over_files(&self.user, most))
+    }
+
+    /// They are here now, and the user's.
+    fn keep(self, owners: &Owners, objects: &[(Digest, u64)]) {
+        if let Err(error) = owners.add(&self.user, objects) {
+            tracing::warn!(user = self.user, %error, "failed to write down whose files these are");
+        }
+    }
+}
+
+impl Context {
+    /// What a user brings; `None`: a pilot does, which is counted when it reports.
+    fn allowance(&self, from: &Side) -> Option<Allowance> {
+        let Side::User(user) = from else { return None };
+        let coming = self.objects.owners().coming(&user.name);
+        Some(Allowance { coming, user: user.name.clone(), most: self.state.quotas.of(user).file_bytes })
+    }
+
+    /// Whether a user's tasks may leave more files here.
+    fn may_have_files(&self, user: &str) -> Result<(), ApiError> {
+        let is_operator = self.state.tokens.users().is_operator(user);
+        match self.state.quotas.of_name(user, is_operator).file_bytes {
+            Some(most) if self.objects.owners().bytes_of(user) >= most => {
+                Err(ApiError::over_files(user, most))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 async fn take_in_pack(context: &Context, from: Side, request: Request) -> Result<Response, ApiError> {
@@ -102,10 +159,16 @@ async fn take_in_pack(context: &Context, from: Side, request: Request) -> Result
     };
     let received = read_body(request.into_body(), PACK_BYTES_MAX, limits, &room).await?;
     let _place = a_place(context, &from).await?;
-    let objects = context.objects.clone();
+    let (objects, mut allowance) = (context.objects.clone(), context.allowance(&from));
     let n_files = blocking(move || {
         let files = pack::files(&received.bytes).map_err(ApiError::bad_request)?;
-        objects.take_in_pack(&files)?;
+        if let Some(allowance) = &mut allowance {
+            allowance.more(files.iter().map(|(_, contents)| contents.len() as u64).sum())?;
+        }
+        let new = objects.take_in_pack(&files)?;
+        if let Some(allowance) = allowance {
+            allowance.keep(objects.owners(), &new);
+        }
         Ok(files.len() as u64)
     });
     Ok(json(StatusCode::CREATED, &Unpacked { files: n_files.await? }))
@@ -166,7 +229,7 @@ pub(super) async fn put_by_pilot(
     InPath(sha256): InPath<Digest>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    session.may_deliver()?;
+    may_deliver(&context, &session)?;
     take_in(&context, Side::Pilot(session.pilot), sha256, request).await
 }
 
@@ -274,10 +337,14 @@ async fn take_in(
         }
         return Ok(json(StatusCode::OK, &Stored { sha256, bytes }));
     }
+    let mut allowance = context.allowance(&from);
+    if let Some(allowance) = &mut allowance {
+        allowance.more(n_announced)?;
+    }
     let (pieces, taken) = mpsc::channel(N_PIECES);
     let writing = tokio::task::spawn_blocking({
         let objects = context.objects.clone();
-        move || write(&objects, n_announced, taken, &sha256)
+        move || write(&objects, (n_announced, allowance), taken, &sha256)
     });
     let read = feed(request.into_body(), pieces, context.state.limits.body).await;
     let written = writing.await.unwrap_or_else(|error| Err(ApiError::broken(&error)));
@@ -319,9 +386,10 @@ pub(super) async fn feed(
     }
 }
 
+/// Writes what comes, of which so much was announced and is allowed.
 fn write(
     objects: &Objects,
-    n_announced: u64,
+    (n_announced, mut allowance): (u64, Option<Allowance>),
     mut pieces: mpsc::Receiver<Piece>,
     sha256: &Digest,
 ) -> Result<u64, ApiError> {
@@ -334,9 +402,17 @@ fn write(
                 if n_bytes > OBJECT_BYTES_MAX {
                     return Err(ApiError::too_large(usize::try_from(OBJECT_BYTES_MAX).unwrap_or(usize::MAX)));
                 }
+                let n_more = n_bytes.saturating_sub(n_announced).min(bytes.len() as u64);
+                allowance.as_mut().map_or(Ok(()), |allowance| allowance.more(n_more))?;
                 incoming.write(&bytes)?;
             }
-            Some(Piece::End) => return Ok(incoming.finish(sha256)?),
+            Some(Piece::End) => {
+                let n_bytes = incoming.finish(sha256)?;
+                if let Some(allowance) = allowance {
+                    allowance.keep(objects.owners(), &[(*sha256, n_bytes)]);
+                }
+                return Ok(n_bytes);
+            }
             None => return Err(ApiError::bad_request("found a body that ends too early; send it again")),
         }
     }

@@ -85,6 +85,11 @@ impl Session {
         }
     }
 
+    /// The users whose tasks there leave files.
+    pub(super) fn delivers_for(&self) -> impl Iterator<Item = &str> {
+        self.view.jobs.iter().filter(|held| held.staging.outputs).map(|held| held.user.as_str())
+    }
+
     /// Those of these objects that its tasks do not need.
     pub(super) async fn not_needed(
         &self,

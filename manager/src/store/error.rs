@@ -289,6 +289,13 @@ impl Fault {
     }
 }
 
+impl Fault {
+    /// Whether there was no room on the disk. Nothing is kept then of what was to be written.
+    pub(super) fn is_full(&self) -> bool {
+        matches!(self, Fault::Sqlite(error) if error.sqlite_error_code() == Some(ErrorCode::DiskFull))
+    }
+}
+
 /// SQLite grows its files by so much at most between two looks.
 const GROWTH_BYTES: u64 = 128 << 10;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use rusqlite::{Row, Transaction, params};
+use rusqlite::{Connection, Row, Transaction, params};
 use scheduler::{digest::Digest, ids::JobId, results::OutputFile};
 
 use super::{
@@ -54,6 +54,21 @@ pub(super) fn at_path(
     let mut rows = statement.query(params![i64::try_from(job.0).unwrap_or(i64::MAX), path])?;
     let Some(row) = rows.next()? else { return Ok(None) };
     Ok(Some((amount(row, 2)?, file(row)?)))
+}
+
+/// Hands over every file that a task has left, with its job and task, as long as more are wanted.
+pub(super) fn each(
+    connection: &Connection,
+    mut take: impl FnMut(u64, u64, OutputFile) -> bool,
+) -> Result<(), Fault> {
+    let mut statement = connection.prepare_cached(ALL)?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        if !take(amount(row, 1)?, amount(row, 2)?, file(row)?) {
+            break;
+        }
+    }
+    Ok(())
 }
 
 fn file(row: &Row<'_>) -> Result<OutputFile, Fault> {

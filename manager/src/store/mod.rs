@@ -8,6 +8,7 @@ mod check;
 mod error;
 mod files;
 mod frames;
+mod kept;
 mod lock;
 mod log;
 mod pack;
@@ -29,6 +30,7 @@ use std::{
 pub use arrivals::{Arrivals, Arrived};
 pub use check::{Checked, check};
 pub use error::{Holder, StoreError};
+pub use kept::{Kept, check_kept};
 pub(crate) use lock::FILE as LOCK_FILE;
 pub use reader::{AttemptRow, OutputPage, Reader};
 use rusqlite::{Connection, OpenFlags, config::DbConfig};
@@ -247,6 +249,17 @@ impl Store {
     /// kept. So whoever was not answered asks again, and gets the same answer.
     /// Cost: one flush of the disk, however many records.
     pub fn commit(&mut self, records: &[Record]) -> Result<(), StoreError> {
+        self.commit_making_room(records, || false)
+    }
+
+    /// The same. When the disk is full, it is tried once more if `make_room` says that there is room now.
+    ///
+    /// Errors: as those of a commit.
+    pub fn commit_making_room(
+        &mut self,
+        records: &[Record],
+        make_room: impl FnOnce() -> bool,
+    ) -> Result<(), StoreError> {
         if self.is_broken {
             return Err(StoreError::Broken { path: self.path.clone() });
         }
@@ -259,7 +272,12 @@ impl Store {
             self.is_broken = true;
             return Err(StoreError::Gone { path: gone.clone() });
         }
-        match write::commit(&mut self.connection, self.identity.epoch, self.end, records) {
+        let mut commit = || write::commit(&mut self.connection, self.identity.epoch, self.end, records);
+        let committed = match commit() {
+            Err(fault) if fault.is_full() && make_room() => commit(),
+            committed => committed,
+        };
+        match committed {
             Ok(end) => {
                 self.end = end;
                 self.note_acknowledged();

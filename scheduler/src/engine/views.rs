@@ -314,6 +314,8 @@ pub struct SessionView {
 pub struct SessionJob {
     /// Which.
     pub job: JobId,
+    /// Whose it is.
+    pub user: String,
     /// Its tasks there.
     pub tasks: TaskSet,
     /// Which files come and go with them.
@@ -423,7 +425,7 @@ impl<'a> Reader<'a> {
         let of_job = |(job, tasks)| {
             let request = &self.durable.jobs().get(&job)?.request;
             let after = request.after.iter().map(|dependence| dependence.on).collect();
-            Some(SessionJob { job, tasks, staging: request.needs.staging, after })
+            Some(SessionJob { job, user: request.user.clone(), tasks, staging: request.needs.staging, after })
         };
         let jobs = held.into_iter().filter_map(of_job).collect();
         Ok(SessionView { platform, is_in_step: state.is_synced, jobs })

@@ -201,6 +201,7 @@ impl Scene {
             reload: mpsc::channel(1).0,
             agent: manager::agent_file::AgentFile::new(&[]),
             stores: manager::stores::Stores::default(),
+            objects: manager::objects::Objects::in_folder(self.folder.path()),
             quotas,
             outputs,
             reserve: manager::reserve::Reserve::default(),

@@ -16,13 +16,13 @@ use serde_json::json;
 
 use super::scene::{Pilot, Reply, Scene, echo};
 
-fn sha256(contents: &[u8]) -> Digest {
+pub(super) fn sha256(contents: &[u8]) -> Digest {
     let mut sha256 = Digest::default();
     sha256.0.copy_from_slice(digest(&SHA256, contents).as_ref());
     sha256
 }
 
-fn leaving_files(n_tasks: u64) -> JobSpec {
+pub(super) fn leaving_files(n_tasks: u64) -> JobSpec {
     let output = Output { from: "out".into(), to: "res/{x}.txt".into(), ..Output::default() };
     JobSpec { workdir: WorkDirPolicy::Scratch, outputs: vec![output], ..echo(n_tasks) }
 }

@@ -1,9 +1,17 @@
 //! What one user may take.
 
+use std::convert::Infallible;
+
+use axum::body::{Body, Bytes};
+use http_body_util::StreamBody;
+use hyper::body::Frame;
 use protocol::job::{CommandLine, JobSpec};
 use serde_json::{Value, json};
 
-use super::scene::{Reply, Scene, echo};
+use super::{
+    leases::{leaving_files, sha256},
+    scene::{Reply, Scene, echo},
+};
 use crate::quotas::{Quota, Quotas};
 
 /// The view of a job, with this priority, that the user has just submitted alone, or as a stage of a workflow.
@@ -174,6 +182,41 @@ async fn who_has_too_many_connections_is_told_and_others_are_not() {
 }
 
 #[tokio::test]
+async fn files_of_one_user_leave_room_for_the_others() {
+    let mut scene = Scene::start().await;
+    scene.limit(Quota { file_bytes: Some(10), ..NONE });
+    let (ann, bob) = (scene.ann(), scene.user("bob", false));
+    let path = |contents: &str| format!("/api/v1/objects/{}", sha256(contents.as_bytes()));
+    let put =
+        async |token: &str, contents: &'static str| scene.call("PUT", &path(contents), token, contents).await;
+    assert_eq!(put(&ann, "12345678").await.status, 201);
+    let refused = put(&ann, "abc").await;
+    assert_eq!(refused.refusal(), (403, "quota".into()));
+    let told = String::from_utf8_lossy(&refused.body).into_owned();
+    assert!(told.contains("ann has") && told.contains("quotas.files"), "{told}");
+    assert_eq!(put(&ann, "12345678").await.status, 200, "what is here already is nobody's anew");
+    assert_eq!(put(&bob, "abc").await.status, 201, "others have their own");
+    let in_pieces = StreamBody::new(futures_util::stream::iter(
+        ["xy", "z"].map(|piece| Ok::<_, Infallible>(Frame::data(Bytes::from(piece)))),
+    ));
+    let unannounced = scene.call("PUT", &path("xyz"), &ann, Body::new(in_pieces)).await;
+    assert_eq!(unannounced.refusal(), (403, "quota".into()), "whatever it says of its length");
+    let mut packed = Vec::new();
+    protocol::pack::push(&mut packed, &sha256(b"def"), b"def");
+    assert_eq!(scene.call("POST", "/api/v1/objects/pack", &ann, packed.clone()).await.refusal().0, 403);
+    assert_eq!(scene.call("POST", "/api/v1/objects/pack", &bob, packed).await.status, 201);
+    assert_eq!(put(&ann, "de").await.status, 201, "up to the last byte");
+    let pilot = scene.pilot_at_work(&leaving_files(1)).await;
+    let deliver = async |scene: &Scene| {
+        let path = format!("/pilot/v1/objects/{}", sha256(b"left"));
+        scene.call("PUT", &path, &pilot.session, "left").await
+    };
+    assert_eq!(deliver(&scene).await.refusal(), (403, "quota".into()), "it is for ann's tasks only");
+    scene.limit(Quota { file_bytes: Some(11), ..NONE });
+    assert_eq!(deliver(&scene).await.status, 201);
+}
+
+#[tokio::test]
 async fn quotas_are_shown_to_operators_and_each_users_own() {
     let scene = Scene::start().await;
     scene.limit(Quota { n_jobs: Some(2), ..NONE });
@@ -191,6 +234,11 @@ async fn quotas_are_shown_to_operators_and_each_users_own() {
     let ann = view(own.clone(), "ann").expect("her own");
     assert_eq!(ann["quotas"][0], json!({"quota": "jobs", "used": 1, "most": 2}));
     assert_eq!(ann["quotas"][1], json!({"quota": "tasks", "used": 3, "most": null}));
+    let path = format!("/api/v1/objects/{}", sha256(b"four"));
+    assert_eq!(scene.call("PUT", &path, token, "four").await.status, 201);
+    let own = scene.call("GET", "/api/v1/users?quotas=true", token, "").await.json();
+    let ann = view(own.clone(), "ann").expect("her own");
+    assert_eq!(ann["quotas"][4], json!({"quota": "files", "used": 4, "most": null}));
     assert_eq!(own["quotas"].as_array().unwrap().len(), 1);
     let all = scene.call("GET", "/api/v1/users?quotas=true", &scene.user("olga", true), "").await.json();
     assert!(view(all, "ann").is_some());

@@ -41,6 +41,7 @@ use crate::{
     clock::Clock,
     doors::Doors,
     handle::{Asked, Handle},
+    objects::Objects,
     quotas::CurrentQuotas,
     store::Store,
     stores::Stores,
@@ -128,6 +129,7 @@ impl Scene {
             agent: crate::agent_file::AgentFile::new(&[]),
             stores: stores(),
             quotas: quotas.clone(),
+            objects: Objects::in_folder(folder.path()),
             outputs: OutputQuotas::new(quotas.clone(), tokens.users().clone()),
             reserve: Default::default(),
         };

@@ -20,8 +20,18 @@ use super::{Limits, Listen, QuotaForm, TlsMode};
 
 const FIELDS: [&str; 7] = ["listen", "tls", "platforms", "stores", "policies", "limits", "quotas"];
 const QUOTAS_FIELDS: [&str; 2] = ["default", "users"];
-const QUOTA_FIELDS: [&str; 9] =
-    ["jobs", "tasks", "values", "output", "streams", "requests", "connections", "transfers", "priority"];
+const QUOTA_FIELDS: [&str; 10] = [
+    "jobs",
+    "tasks",
+    "values",
+    "output",
+    "files",
+    "streams",
+    "requests",
+    "connections",
+    "transfers",
+    "priority",
+];
 const LISTEN_FIELDS: [&str; 3] = ["host", "port", "name"];
 const POLICY_FIELDS: [&str; 9] = [
     "allocation",

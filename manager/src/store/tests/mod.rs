@@ -6,7 +6,7 @@ mod keeping;
 mod opening;
 mod policy_records;
 mod reading;
-mod records;
+pub(super) mod records;
 mod size;
 
 use std::{

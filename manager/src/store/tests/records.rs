@@ -18,7 +18,7 @@ use scheduler::{
 
 pub(super) const BORN_AT: Time = Time(1_000_000);
 
-pub(super) fn job_accepted(job: u64, n_tasks: u64) -> Record {
+pub(in crate::store) fn job_accepted(job: u64, n_tasks: u64) -> Record {
     let request = JobRequest {
         user: "ada".into(),
         name: "docking".into(),
@@ -58,7 +58,7 @@ fn stage_accepted(job: u64, first: u64) -> Record {
     }
 }
 
-pub(super) fn platform_attached(platform: u64) -> Record {
+pub(in crate::store) fn platform_attached(platform: u64) -> Record {
     let spec = PlatformSpec {
         name: "here".into(),
         adapter: "local".into(),
@@ -79,7 +79,7 @@ pub(super) fn platform_attached(platform: u64) -> Record {
     Record::PlatformAttached { platform: PlatformId(platform), spec, at: Time(1) }
 }
 
-pub(super) fn pilot_registered(pilot: u64) -> Record {
+pub(in crate::store) fn pilot_registered(pilot: u64) -> Record {
     Record::PilotRegistered {
         pilot: PilotId(pilot),
         allocation: AllocationId(pilot),
@@ -91,7 +91,7 @@ pub(super) fn pilot_registered(pilot: u64) -> Record {
 }
 
 /// A platform, jobs 1 to 3 and pilots 1 to 3.
-pub(super) fn beginning(n_tasks: u64) -> Vec<Record> {
+pub(in crate::store) fn beginning(n_tasks: u64) -> Vec<Record> {
     let mut records = vec![platform_attached(1)];
     for n in 1..=3 {
         let tag = format!("pf{n}");
@@ -104,18 +104,22 @@ pub(super) fn beginning(n_tasks: u64) -> Vec<Record> {
     records
 }
 
-pub(super) fn reported(pilot: u64, seq: u64, results: Vec<JobResult>) -> Record {
+pub(in crate::store) fn reported(pilot: u64, seq: u64, results: Vec<JobResult>) -> Record {
     Record::Reported { pilot: PilotId(pilot), seq, results, at: Time(10_000_000 + seq) }
 }
 
-pub(super) fn result(job: u64, successes: Vec<(u64, i32, Usage)>, failures: Vec<FailedAttempt>) -> JobResult {
+pub(in crate::store) fn result(
+    job: u64,
+    successes: Vec<(u64, i32, Usage)>,
+    failures: Vec<FailedAttempt>,
+) -> JobResult {
     let successes = Successes::from_attempts(successes);
     let totals = Totals::of(&successes);
     JobResult { job: JobId(job), successes, totals, failures, outputs: Vec::new(), files: Vec::new() }
 }
 
 /// The part of a record that replay brings back.
-pub(super) fn without_columns(record: &Record) -> Record {
+pub(in crate::store) fn without_columns(record: &Record) -> Record {
     let mut record = record.clone();
     if let Record::Reported { results, .. } = &mut record {
         for result in results {
@@ -128,7 +132,7 @@ pub(super) fn without_columns(record: &Record) -> Record {
     record
 }
 
-pub(super) fn usage() -> impl Strategy<Value = Usage> {
+pub(in crate::store) fn usage() -> impl Strategy<Value = Usage> {
     let number = || prop_oneof![8 => 0..100_000u64, 1 => any::<u64>()];
     (number(), number(), number(), number()).prop_map(|(started_us, wall_us, cpu_us, memory_bytes)| Usage {
         started_us,
@@ -138,7 +142,7 @@ pub(super) fn usage() -> impl Strategy<Value = Usage> {
     })
 }
 
-pub(super) fn kind() -> impl Strategy<Value = FailureKind> {
+pub(in crate::store) fn kind() -> impl Strategy<Value = FailureKind> {
     prop_oneof![
         any::<i32>().prop_map(|code| FailureKind::Exit { code }),
         any::<i32>().prop_map(|signal| FailureKind::Signal { signal }),
@@ -153,17 +157,17 @@ pub(super) fn kind() -> impl Strategy<Value = FailureKind> {
     ]
 }
 
-pub(super) fn verdict() -> impl Strategy<Value = Verdict> {
+pub(in crate::store) fn verdict() -> impl Strategy<Value = Verdict> {
     prop_oneof![Just(Verdict::Final), any::<u64>().prop_map(|at| Verdict::Retry { at: Time(at) })]
 }
 
-pub(super) fn failure(index: impl Strategy<Value = u64>) -> impl Strategy<Value = FailedAttempt> {
+pub(in crate::store) fn failure(index: impl Strategy<Value = u64>) -> impl Strategy<Value = FailedAttempt> {
     (index, 1..9u32, kind(), usage(), verdict()).prop_map(|(index, attempt, kind, usage, verdict)| {
         FailedAttempt { index, attempt, kind, usage, verdict }
     })
 }
 
-pub(super) fn output(index: impl Strategy<Value = u64>) -> impl Strategy<Value = TaskOutput> {
+pub(in crate::store) fn output(index: impl Strategy<Value = u64>) -> impl Strategy<Value = TaskOutput> {
     let bytes = || prop::collection::vec(any::<u8>(), 0..20);
     (index, bytes(), bytes()).prop_map(|(index, stdout, stderr)| TaskOutput { index, stdout, stderr })
 }
@@ -199,7 +203,7 @@ fn job_result(n_tasks: u64) -> impl Strategy<Value = JobResult> {
 }
 
 /// Any record, about jobs 1 to 3 and pilots 1 to 3 for the most part.
-pub(super) fn any_record(n_tasks: u64) -> impl Strategy<Value = Record> {
+pub(in crate::store) fn any_record(n_tasks: u64) -> impl Strategy<Value = Record> {
     let at = || any::<u64>().prop_map(Time);
     let job = || (1..5u64).prop_map(JobId);
     let pilot = || (1..5u64).prop_map(PilotId);
