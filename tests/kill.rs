@@ -376,3 +376,37 @@ fn stop_leaves_no_pilot_that_stands_still() {
     assert_eq!(manager.wait(), Some(0), "{}", sandbox.read("serve.err"));
     assert_eq!(sandbox.processes(), []);
 }
+
+/// Neither a listing nor a pilot's silence tells it within an hour.
+#[test]
+fn a_local_pilot_that_is_taken_away_or_killed_is_replaced_at_once() {
+    let sandbox = Sandbox::new();
+    sandbox.write(
+        "manager.yaml",
+        "platforms: [{name: here, adapter: local, cores: 1, pilots_max: 1, poll_interval: 1h}]\n\
+         limits: {heartbeat_limit: 1h}\n",
+    );
+    let manager = sandbox.serve(sandbox.command(&["serve", "--config", "manager.yaml"]));
+    sandbox.ok(&["submit", "-q", "--", "sh", "-c", "echo $$ > task; exec sleep 1000"]);
+    let runs = || sandbox.json(&["job", "1"])["counts"]["running"] == 1;
+    let mut before = 0;
+    for signal in [Signal::SIGTERM, Signal::SIGKILL, Signal::SIGKILL] {
+        let mut there = pilots(&sandbox);
+        until("a new pilot runs the task", || {
+            there = pilots(&sandbox);
+            there.iter().any(|pilot| pilot.allocation > before)
+                && runs()
+                && sandbox.path().join("task").exists()
+        });
+        before = there.iter().map(|pilot| pilot.allocation).max().expect("there is one");
+        let mut processes: Vec<u32> = there.iter().flat_map(|pilot| [pilot.guard, pilot.worker]).collect();
+        until("the task has said who it is", || sandbox.read("task").trim().parse::<u32>().is_ok());
+        processes.push(sandbox.read("task").trim().parse().expect("its number"));
+        std::fs::remove_file(sandbox.path().join("task")).expect("it is there");
+        signal_all(&processes, signal);
+    }
+    until("a last one runs it", || pilots(&sandbox).iter().any(|pilot| pilot.allocation > before) && runs());
+    sandbox.ok(&["cancel", "1"]);
+    sandbox.ok(&["stop", "--now"]);
+    manager.wait();
+}

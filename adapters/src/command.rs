@@ -151,6 +151,21 @@ impl Output {
         self.in_a_line(2000)
     }
 
+    /// The end of what it said, where more is said than has room: of what fails the last lines tell why.
+    pub fn last_words(&self) -> String {
+        const CHARACTERS_MAX: usize = 500;
+        let all = self.in_a_line(usize::MAX);
+        match all.chars().count().checked_sub(CHARACTERS_MAX) {
+            None | Some(0) => all,
+            Some(n_left_out) => {
+                let end: String = all.chars().skip(n_left_out).collect();
+                // A word of which the beginning is missing reads as another one.
+                let whole = end.split_once(' ').map_or(end.as_str(), |(_, whole)| whole);
+                format!("… {whole}")
+            }
+        }
+    }
+
     fn in_a_line(&self, n_characters_max: usize) -> String {
         let text = if self.stderr.trim().is_empty() { &self.stdout } else { &self.stderr };
         let line = text.split_whitespace().collect::<Vec<_>>().join(" ");

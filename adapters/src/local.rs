@@ -15,6 +15,9 @@ pub(crate) const NAME: &str = "local";
 /// On another.
 pub(crate) const HOSTS_NAME: &str = "hosts";
 
+/// What the shell writes last where the lines of `setup` have ended it; the exit code follows.
+const SETUP_ENDED: &str = "the lines of setup ended the shell with exit code";
+
 /// Starting and listing processes takes milliseconds; a host that needs longer is in trouble.
 const TIME_LIMIT: Duration = Duration::from_secs(30);
 
@@ -54,7 +57,7 @@ impl Adapter for Local {
         // The lines may read nothing of the join document, and write nothing where the process id is expected. Where they
         // end the shell, that is told: the agent was not started.
         let script = format!(
-            "trap 'echo \"the lines of setup ended the shell with exit code $?\" >&2' EXIT\n{{\n{}\n}} < /dev/null >&2\ntrap - EXIT\nexec \"$@\"",
+            "trap 'echo \"{SETUP_ENDED} $?\" >&2' EXIT\n{{\n{}\n}} < /dev/null >&2\ntrap - EXIT\nexec \"$@\"",
             self.setup.join("\n")
         );
         let shell = ["/bin/sh", "-c", &script, "sh"].map(str::to_owned);
@@ -63,7 +66,7 @@ impl Adapter for Local {
 
     fn read_submit(&self, output: &Output) -> Result<BatchId, AdapterError> {
         if output.code != Some(0) {
-            return Err(AdapterError::Refused(output.words()));
+            return Err(AdapterError::Refused(refusal(output)));
         }
         match output.stdout.trim().parse::<u32>() {
             Ok(pid) => Ok(pid.to_string()),
@@ -86,6 +89,18 @@ impl Adapter for Local {
         let mut arguments = vec!["cancel"];
         arguments.extend(ids.iter().map(String::as_str));
         self.agent(&arguments, Vec::new())
+    }
+}
+
+/// Why no pilot was started. What the lines of `setup` have written is in front of why, and may be long: its end counts.
+fn refusal(output: &Output) -> String {
+    let (wrote, last) = output.stderr.trim_end().rsplit_once('\n').unwrap_or(("", output.stderr.trim_end()));
+    if !last.starts_with(SETUP_ENDED) {
+        return output.last_words();
+    }
+    match wrote.trim().is_empty() {
+        true => format!("{last}, and wrote nothing"),
+        false => format!("{last}: {}", Output { stderr: wrote.to_owned(), ..output.clone() }.last_words()),
     }
 }
 
@@ -182,11 +197,28 @@ mod tests {
         };
         assert_eq!(said("true"), Ok("4711".into()));
         let refused = |words: &str| Err(AdapterError::Refused(words.into()));
-        assert_eq!(said("exit 3"), refused("the lines of setup ended the shell with exit code 3"));
-        assert_eq!(
-            said("set -e; echo why; false; true"),
-            refused("why the lines of setup ended the shell with exit code 1")
+        let ended = "the lines of setup ended the shell with exit code";
+        assert_eq!(said("exit 3"), refused(&format!("{ended} 3, and wrote nothing")));
+        assert_eq!(said("set -e; echo why; false; true"), refused(&format!("{ended} 1: why")));
+        // The end of what they wrote tells why, however much was before it, with a line end behind it or without.
+        let Err(AdapterError::Refused(told)) = said("seq 1000; printf 'no module ü/1' >&2; echo; exit 4")
+        else {
+            panic!("the shell ended")
+        };
+        assert!(
+            told.starts_with(&format!("{ended} 4: … ")) && told.ends_with(" 999 1000 no module ü/1"),
+            "{told}"
         );
+        assert!(told.chars().count() < 600, "{told}");
+    }
+
+    #[test]
+    fn agent_that_does_not_start_says_why_behind_what_setup_wrote() {
+        let stderr = format!("{}\nerror: no space left", "loading\n".repeat(200));
+        let Err(AdapterError::Refused(told)) = local().read_submit(&output(1, "", &stderr)) else {
+            panic!("it was refused")
+        };
+        assert!(told.starts_with("… loading ") && told.ends_with("loading error: no space left"), "{told}");
     }
 
     #[test]

@@ -138,6 +138,8 @@ impl Attacher {
             documents: Default::default(),
             is_swept: false,
             waiting: None,
+            watched: Default::default(),
+            watches: Default::default(),
         });
         let wanted = spec.clone();
         let answer = self.handle.ask(|request| Event::PlatformAttached { request, spec: wanted }).await?;

@@ -62,6 +62,14 @@ done"#;
 /// Says the SHA-256 of the file `$1`, if it may be read.
 const READ: &str = r#"[ -r "$1" ] && sha256sum < "$1"; exit 0"#;
 
+/// Prints the first folder on the way to `$1`, or to the home, that cannot be entered.
+const BARRED: &str = r#"rest=${1:-$HOME} rest=${rest#/} at=
+while :; do
+at=$at/${rest%%/*}
+if [ -d "$at" ] && [ ! -x "$at" ]; then echo "$at"; exit; fi
+case $rest in */*) rest=${rest#*/} ;; *) exit 0 ;; esac
+done"#;
+
 /// Takes away a folder, its first argument.
 const REMOVE: &str = r#"rm -rf -- "$1""#;
 
@@ -271,19 +279,42 @@ impl Place {
             account.give_folder(folder)?;
         }
         let name = account.name().to_owned();
-        let brought = self.bring_agent().await.map_err(|what| {
-            format!(
-                "{what}; pilots of account {name} need a folder that it may write in: `folder: PATH`, absent: .pilotfish \
-                 in its home"
-            )
-        });
-        let (folder, agent) = brought?;
+        let Site { folder, agent, .. } = &self.plan.site;
+        let (folder, own_agent) = (folder.clone().unwrap_or_default(), agent.clone());
+        let (folder, agent) = match self.bring_agent().await {
+            Ok(brought) => brought,
+            Err(what) => {
+                let barred = self.barred(&name, &folder).await.map(|barred| format!("; {barred}"));
+                let barred = barred.unwrap_or_default();
+                return Err(format!(
+                    "{what}{barred}; pilots of account {name} need a folder that it may write in: `folder: PATH`, absent: \
+                     .pilotfish in its home"
+                ));
+            }
+        };
+        if let Some(agent) = own_agent
+            && let Some(barred) = self.barred(&name, &agent).await
+        {
+            return Err(format!("the agent {agent} cannot be run: {barred}"));
+        }
         self.use_agent(agent);
         let ground = Ground { folder: format!("{folder}/pilots"), url: proxy(&self.plan.site) };
         if let Host::Account { known, .. } = &mut self.host {
             *known = Some(ground.clone());
         }
         Ok(ground)
+    }
+
+    /// Which folder on the way to a path the account cannot enter, and what would be right; an empty path is its home.
+    /// `None`: it can enter all of them.
+    async fn barred(&self, account: &str, path: &str) -> Option<String> {
+        let what = "look for a folder that cannot be entered";
+        let said = self.shell(what, BARRED, &[path], Vec::new(), LOOK_LIMIT).await.ok()?;
+        let folder = said.trim_end_matches('\n');
+        let told = || {
+            format!("account {account} cannot enter {folder}: let it in, or name a path that leads elsewhere")
+        };
+        (!folder.is_empty()).then(told)
     }
 
     /// Has the adapter use the agent that was brought.
@@ -601,7 +632,12 @@ fn proxy(site: &Site) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs, path::Path, process::Command as Process};
+    use std::{
+        fs,
+        os::unix::fs::{MetadataExt, PermissionsExt},
+        path::Path,
+        process::Command as Process,
+    };
 
     use super::*;
 
@@ -643,6 +679,48 @@ mod tests {
             fs::write(path, "secret").expect("a file");
         }
         folder
+    }
+
+    /// The place of a local platform whose pilots have the account `nobody`.
+    fn place_of_nobody(site: Site) -> Option<Place> {
+        let agent_command = vec!["/bin/sh".to_owned(), "agent".to_owned()];
+        let site = Site { run_as: Some("nobody".into()), ..site };
+        Place::new(Plan {
+            name: "pf1-here".into(),
+            adapter: "local".into(),
+            site,
+            capacity: Resources::cores(1),
+            agent_file: AgentFile::new(&agent_command),
+            surroundings: Surroundings { agent_command },
+            url_elsewhere: String::new(),
+            pilots: "/nowhere".into(),
+            doorway: None,
+            scheme: "https",
+            asker: Arc::new(adapters::transport::Nobody),
+            account_check: None,
+        })
+    }
+
+    #[tokio::test]
+    async fn folder_that_another_account_cannot_enter_is_named_with_the_account() {
+        let is_root = fs::metadata("/proc/self").is_ok_and(|facts| facts.uid() == 0);
+        let (folder, set) = (tempfile::tempdir().expect("a folder"), |path: &Path, mode| {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("its mode");
+        });
+        let shut = folder.path().join("a home");
+        fs::create_dir_all(shut.join("m")).expect("folders");
+        set(folder.path(), 0o755);
+        set(&shut, 0o700);
+        let inside = shut.join("m/theirs").display().to_string();
+        let of_folder = Site { folder: Some(inside.clone()), ..Site::default() };
+        let open = folder.path().join("theirs").display().to_string();
+        let of_agent = Site { folder: Some(open), agent: Some(inside), ..Site::default() };
+        for site in [of_folder, of_agent] {
+            let Some(mut place) = place_of_nobody(site).filter(|_| is_root) else { return };
+            let why = place.ground().await.expect_err("it is shut");
+            let expected = format!("account nobody cannot enter {}: let it in", shut.display());
+            assert!(why.contains(&expected), "{why}");
+        }
     }
 
     #[test]

@@ -11,8 +11,9 @@ use std::{
 };
 
 use adapters::{
+    Adapter,
     command::{AllocationRequest, BatchId, BatchJob, BatchState},
-    transport::Ssh,
+    transport::{Ssh, process_end},
 };
 use scheduler::{
     engine::{
@@ -22,7 +23,7 @@ use scheduler::{
     ids::{AllocationId, PlatformId},
     time::{Span, Time},
 };
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, task::JoinSet};
 
 use crate::{
     clock::Clock,
@@ -36,6 +37,9 @@ const N_LAST_CANCELS: usize = 3;
 const CANCEL_PAUSE: Duration = Duration::from_secs(1);
 /// While a connection waits for a person it is looked so often whether one has opened it.
 const LOOK_FOR_PERSON: Duration = Duration::from_secs(1);
+/// A platform of this host is listed when a pilot of it has ended, and again after each of these pauses: for a second the
+/// engine may take a pilot that was killed for one that speaks.
+const LOOKS_AFTER_END: &[Duration] = &[Duration::from_millis(1100), Duration::from_secs(3)];
 /// Jobs of a listing whose age is asked for at most.
 const N_AGES_MAX: usize = 16;
 /// An id that was ours is taken for ours for so long without a look: much sooner than a batch system uses ids again.
@@ -100,6 +104,11 @@ pub(crate) struct Worker {
     pub(crate) is_swept: bool,
     /// Why the connection waits for a person, as the engine was told last.
     pub(crate) waiting: Option<String>,
+    /// Pilots that are processes of this host, by their numbers, whose ends are watched for.
+    pub(crate) watched: HashSet<BatchId>,
+    /// One task for each, which is over when the platform is to be listed: the pauses before the listings after that one.
+    /// `None`: the kernel does not tell such ends.
+    pub(crate) watches: JoinSet<Option<&'static [Duration]>>,
 }
 
 /// Hands orders to their platform's worker. Orders may come before their platform is attached: they wait.
@@ -173,6 +182,16 @@ async fn work(
             () = tokio::time::sleep(LOOK_FOR_PERSON), if worker.waiting.is_some() => {
                 if worker.is_connected_by_person().await && worker.tell_waiting(platform).await.is_err() {
                     return;
+                }
+                continue;
+            }
+            Some(over) = worker.watches.join_next() => {
+                if worker.is_over(over.ok().flatten()) {
+                    let known = std::mem::take(&mut worker.known);
+                    let event = worker.list(platform, known).await;
+                    if worker.handle.tell(event).await.is_err() {
+                        return;
+                    }
                 }
                 continue;
             }
@@ -265,6 +284,7 @@ impl Worker {
         };
         tracing::info!(platform = self.spec.name, %allocation, tag, ?outcome, "allocation asked for");
         if let SubmitOutcome::Accepted(id) = &outcome {
+            self.watch(id);
             let now = self.clock.now();
             let known =
                 KnownAllocation { batch_id: id.clone(), tag: tag.clone(), asked_for_at, known_at: now };
@@ -273,6 +293,42 @@ impl Worker {
         }
         self.documents.insert(tag, self.clock.now());
         Event::AllocationAnswered { allocation, outcome }
+    }
+
+    /// Has the platform listed as soon as a pilot ends that is a process of this host. Elsewhere only listings tell.
+    fn watch(&mut self, id: &BatchId) {
+        let is_local = self.place.adapter().is_some_and(Adapter::is_local);
+        let Some(pid) = id.parse().ok().filter(|_| is_local) else { return };
+        if !self.watched.insert(id.clone()) {
+            return;
+        }
+        self.watches.spawn(async move {
+            match process_end(pid).await {
+                Ok(()) => Some(LOOKS_AFTER_END),
+                Err(error) => {
+                    tracing::debug!(pid, %error, "only the next listing shows when this pilot ends");
+                    None
+                }
+            }
+        });
+    }
+
+    /// A watch is over: whether the platform is to be listed now. Those that are over at the same moment need no
+    /// listings of their own.
+    fn is_over(&mut self, first: Option<&'static [Duration]>) -> bool {
+        let mut over: Vec<&'static [Duration]> = first.into_iter().collect();
+        while let Some(next) = self.watches.try_join_next() {
+            over.extend(next.ok().flatten());
+        }
+        // The longest rest has all pauses of the others.
+        let rest = over.iter().max_by_key(|rest| rest.len()).and_then(|rest| rest.split_first());
+        if let Some((pause, rest)) = rest {
+            self.watches.spawn(async move {
+                tokio::time::sleep(*pause).await;
+                Some(rest)
+            });
+        }
+        !over.is_empty()
     }
 
     async fn list(&mut self, platform: PlatformId, mut known: Vec<KnownAllocation>) -> Event {
@@ -298,6 +354,11 @@ impl Worker {
             });
         }
         if let Ok(jobs) = &listed {
+            let there: HashSet<&BatchId> = jobs.iter().map(|job| &job.id).collect();
+            self.watched.retain(|id| there.contains(id));
+            // Those of a manager of before, too.
+            let prefix = self.tag_prefix.clone();
+            jobs.iter().filter(|job| job.tag.starts_with(&prefix)).for_each(|job| self.watch(&job.id));
             self.remove_documents(jobs, asked_at).await;
         }
         let result = listed.map(|jobs| {

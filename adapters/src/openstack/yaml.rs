@@ -191,7 +191,8 @@ impl Pairs {
             (None, Node::List(_) | Node::Map(_)) => return None,
             (Some(Key::Text(key)), node) => self.own.push((key, node)),
             (Some(Key::Merge), Node::Map(map)) => self.merged.push(map),
-            // Of those of a list the first one counts.
+            // Of those of a list the first one counts, as YAML says, and PyYAML until 6.0.3. With 6.0.4 it depends on
+            // how Python keeps a key's text.
             (Some(Key::Merge), Node::List(all)) => {
                 for node in all.into_iter().rev() {
                     let Node::Map(map) = node else { return None };
@@ -415,6 +416,29 @@ mod tests {
         assert_eq!(["x", "y", "z"].map(|field| of("c", field)), ["1", "1", "3"]);
         assert_eq!(["y", "z"].map(|field| of("d", field)), ["2", "3"]);
         assert_eq!(of("e", "<<"), "1");
+    }
+
+    /// What PyYAML 6.0.2 and 6.0.3 make of the same text.
+    #[test]
+    fn maps_are_merged_in_the_order_of_pyyaml() {
+        let text = "a: &a {name: a, old: a}\nb: &b {name: b, new: b}\n\
+            list: {<<: [*a, *b]}\nback: {<<: [*b, *a]}\ntwice: {<<: *a, <<: *b}\nagain: {<<: *b, <<: *a}\n\
+            n: &n {<<: [*a, *b], name: n}\nnested: {<<: [*n, *b]}\nlast: {<<: [*b, *n]}\n\
+            both: {<<: *n, <<: [*a, *b]}\n";
+        let read = read(text, false).expect("YAML");
+        for (key, expected) in [
+            ("list", ["a", "a", "b"]),
+            ("back", ["b", "a", "b"]),
+            ("twice", ["b", "a", "b"]),
+            ("again", ["a", "a", "b"]),
+            ("nested", ["n", "a", "b"]),
+            ("last", ["b", "a", "b"]),
+            ("both", ["a", "a", "b"]),
+        ] {
+            let map = read.map().and_then(|map| map.get(key)?.map()).expect("a map");
+            let found = ["name", "old", "new"].map(|field| map.get(field).cloned());
+            assert_eq!(found, expected.map(|text| Some(Node::Text(text.to_owned()))), "{key}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::{
     collections::BTreeSet,
     ffi::OsStr,
     io,
+    os::fd::{FromRawFd, OwnedFd},
     process::Stdio,
     sync::atomic::{AtomicU64, Ordering},
     time::{SystemTime, UNIX_EPOCH},
@@ -11,10 +12,11 @@ use std::{
 
 use async_trait::async_trait;
 use nix::{
+    libc,
     sys::signal::{Signal, kill, killpg},
     unistd::Pid,
 };
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, Interest, unix::AsyncFd};
 
 use super::{OUTPUT_BYTES_MAX, Transport, TransportError};
 use crate::command::{Command, Output};
@@ -68,6 +70,25 @@ const OF_PLACE: [&str; 36] = [
 /// Beginnings of such names.
 const OF_PLACE_PREFIXES: [&str; 10] =
     ["LC_", "LMOD_", "LOADL_", "LSB_", "PBS_", "PILOTFISH_", "R_LIBS", "SGE_", "SLURM_", "XDG_"];
+
+/// Returns once a process of this host has ended, which need not be our child; at once if there is none.
+///
+/// # Errors
+/// The kernel has no way to wait for it.
+pub async fn process_end(pid: u32) -> io::Result<()> {
+    let pid = libc::pid_t::try_from(pid).map_err(|_| io::ErrorKind::InvalidInput)?;
+    // SAFETY: no memory is passed.
+    let opened = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    let Some(opened) = i32::try_from(opened).ok().filter(|opened| *opened >= 0) else {
+        let error = io::Error::last_os_error();
+        return if error.raw_os_error() == Some(libc::ESRCH) { Ok(()) } else { Err(error) };
+    };
+    // SAFETY: the kernel has just made this descriptor for us, and nobody else knows it.
+    let process = unsafe { OwnedFd::from_raw_fd(opened) };
+    // SAFETY: it owns the descriptor, which stays open for as long as it is there.
+    let process = unsafe { AsyncFd::register_with_interest(process, Interest::READABLE)? };
+    process.readable().await.map(drop)
+}
 
 /// Whether pilots that are processes of this host have this variable of the manager's.
 pub fn goes_to_local_pilots(name: &str) -> bool {
@@ -348,6 +369,18 @@ mod tests {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         }
+    }
+
+    #[tokio::test]
+    async fn end_of_a_process_is_noticed() {
+        let mut process = std::process::Command::new("cat").stdin(Stdio::piped()).spawn().expect("it starts");
+        let mut end = std::pin::pin!(process_end(process.id()));
+        assert!(tokio::time::timeout(Duration::from_millis(1), &mut end).await.is_err(), "it is there");
+        drop(process.stdin.take());
+        end.await.expect("the kernel can");
+        process.wait().expect("it has ended");
+        process_end(process.id()).await.expect("there is none any more");
+        assert!(process_end(0).await.is_err(), "no process has this number");
     }
 
     #[tokio::test]

@@ -9,7 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 pub use account::Account;
-pub use local::{LocalPilots, LocalShell, goes_to_local_pilots};
+pub use local::{LocalPilots, LocalShell, goes_to_local_pilots, process_end};
 pub use ssh::{Asker, Nobody, Prompt, Sftp, SftpError, Ssh, SshError, end_forwards};
 
 use crate::command::{Command, Output};

@@ -9,6 +9,7 @@ use std::{
     io::{self, Read},
     net::IpAddr,
     path::{Path, PathBuf},
+    string::FromUtf8Error,
 };
 
 use profiles::{
@@ -198,13 +199,28 @@ pub fn load_application(path: &Path) -> Result<ApplicationProfile, ConfigError> 
 
 fn read_text(path: &Path) -> Result<String, ConfigError> {
     let file_error = |source| ConfigError::File { path: path.to_owned(), source };
-    let mut text = String::new();
+    let mut bytes = Vec::new();
     // Of a device or a pipe nobody knows how much it holds.
     let file = fs::File::open(path).map_err(file_error)?;
-    let found = file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(file_error)? as u64;
-    match found > FILE_BYTES_MAX {
-        true => Err(ConfigError::TooLong { path: path.to_owned() }),
-        false => Ok(text),
+    let found = file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(file_error)? as u64;
+    if found > FILE_BYTES_MAX {
+        return Err(ConfigError::TooLong { path: path.to_owned() });
+    }
+    String::from_utf8(bytes).map_err(|error| ConfigError::Content(vec![not_utf8(&error, path)]))
+}
+
+/// Where the first byte is that is no UTF-8, and which.
+fn not_utf8(error: &FromUtf8Error, path: &Path) -> Problem {
+    let (bytes, at) = (error.as_bytes(), error.utf8_error().valid_up_to());
+    let before = String::from_utf8_lossy(&bytes[..at]);
+    let line_start = before.rfind('\n').map_or(0, |end| end + 1);
+    let place = |n: usize| u32::try_from(n + 1).ok();
+    let byte = bytes.get(at).copied().unwrap_or_default();
+    Problem {
+        file: Some(path.display().to_string()),
+        line: place(before.matches('\n').count()),
+        column: place(before[line_start..].chars().count()),
+        ..Problem::new("", format!("the byte 0x{byte:02x}, which is not UTF-8"), "save the file as UTF-8")
     }
 }
 
@@ -295,6 +311,23 @@ mod tests {
         let other =
             "tls: on\nlisten: {port: 2}\nlimits: {grace: 7s, node_retries: 9}\npolicies: {matching: fifo}\n";
         assert_eq!(differences(file, other), "listen.port policies.matching limits.node_retries tls");
+    }
+
+    #[test]
+    fn a_file_that_is_not_utf8_is_told_with_the_place_of_the_first_such_byte() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("manager.yaml");
+        let load = |bytes: &[u8]| {
+            std::fs::write(&path, bytes).unwrap();
+            ManagerFile::load(&path).unwrap_err().to_string()
+        };
+        let told = |place: &str, byte: &str| {
+            format!("{}:{place}: byte {byte} is not UTF-8; save the file as UTF-8", path.display())
+        };
+        // Latin-1, behind characters that are UTF-8.
+        assert_eq!(load(b"tls: on\r\n# \xc3\xbc: caf\xe9\nlisten: {}\n"), told("2:9", "0xe9"));
+        assert_eq!(load(b"\xff\xfet\0l\0s\0"), told("1:1", "0xff"));
+        assert_eq!(load(b"tls: on\n\n\xc3"), told("3:1", "0xc3"), "half a character");
     }
 
     #[test]
