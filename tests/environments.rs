@@ -124,3 +124,51 @@ fn a_job_file_may_come_by_standard_input_and_what_is_there_is_not_passed_over() 
     let (code, said) = run(&["check", "--each-line", "-", "--", "echo"], "values");
     assert!(code == Some(0) && !said.contains("warning") && said.contains("tasks      2"), "{said}");
 }
+
+#[test]
+fn two_tasks_in_one_folder_are_told_where_its_name_has_parameters() {
+    let sandbox = Sandbox::new();
+    let job = |workdir: &str| {
+        format!(
+            "command: [sh, -c, 'echo {{a}} {{b}} > out']\nsweep: {{a: [1.01, 1.02], b: [x, y]}}\nworkdir: {{path: \"{workdir}\"}}\n"
+        )
+    };
+    sandbox.write("shared.yaml", &job("runs/{a:.1f}/{b}"));
+    sandbox.write("partly.yaml", &job("runs/{a}"));
+    sandbox.write("apart.yaml", &job("runs/{a}/{b}"));
+    sandbox.write("one.yaml", &job("runs"));
+    let told = |words: &[&str]| {
+        let output = sandbox.run(words);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(0), "{words:?}: {said}");
+        said.replace(&sandbox.path().canonicalize().expect("a folder").display().to_string(), "HERE")
+    };
+    let way = "they may overwrite each other's files; put {index} or the parameter into the name";
+    let shared =
+        format!("warning: shared.yaml:3: workdir.path: found `HERE/runs/1.0/x` for tasks 0 and 2; {way}\n");
+    let partly = format!(
+        "warning: partly.yaml:3: workdir.path: found `HERE/runs/1.01` for tasks 0 and 1, which differ in `b`; {way}\n"
+    );
+    for command in [&["check", "-q"][..], &["run", "-q"], &["submit", "--dry-run"]] {
+        let of = |file: &str| told(&[command, &[file]].concat());
+        assert!(of("shared.yaml").contains(&shared), "{command:?}: {}", of("shared.yaml"));
+        assert!(of("partly.yaml").contains(&partly), "{command:?}: {}", of("partly.yaml"));
+        for file in ["apart.yaml", "one.yaml"] {
+            assert!(!of(file).contains("workdir"), "{command:?}: {}", of(file));
+        }
+    }
+    let said = told(&["check", "-q", "one.yaml", "--workdir", "runs/{b}"]);
+    assert!(
+        said.contains("warning: --workdir: found `HERE/runs/x` for tasks 0 and 2, which differ in `a`;"),
+        "{said}"
+    );
+    sandbox.write(
+        "flow.yaml",
+        "stages:\n  a: {command: echo}\n  b:\n    command: echo {x}\n    sweep: {x: [1.01, 1.02]}\n    workdir: {path: 'd/{x:.1f}'}\n    after: a\n",
+    );
+    let said = told(&["check", "-q", "flow.yaml"]);
+    assert!(
+        said.contains("warning: flow.yaml:6: stages.b.workdir.path: found `HERE/d/1.0` for tasks 0 and 1;"),
+        "{said}"
+    );
+}

@@ -109,6 +109,11 @@ fn what_cannot_be_added_or_revoked_is_refused() {
         (&["profile", "true", "--dir", "bob"], 2, "bob has no job of the application `true`"),
         (&["serve", "--dir", "bob"], 2, "./bob has the access file of bob for the manager at http://"),
         (
+            &["run", "--dir", "bob", "--", "true"],
+            2,
+            "./bob has the access file of bob for the manager at http://",
+        ),
+        (
             &["store", "check", "--dir", "bob"],
             2,
             "found no store.sqlite in ./bob; name the manager's own folder",

@@ -315,6 +315,28 @@ pub fn folder_of_name(name: &str) -> Result<PathBuf, Failure> {
     Ok(home.join(name))
 }
 
+/// Refuses a folder with a user's way to a manager elsewhere: a manager that begins there would replace it.
+///
+/// # Errors
+/// It is such a folder.
+pub fn refuse_folder_of_user(folder: &Path) -> Result<(), Failure> {
+    let path = folder.join(ACCESS_FILE);
+    if !path.is_file() {
+        return Ok(());
+    }
+    let read = fs::read(&path).ok().and_then(|text| serde_json::from_slice::<AccessFile>(&text).ok());
+    // One that a user was given names no process.
+    match read.filter(|access| access.pid == 0) {
+        Some(AccessFile { user, url, .. }) => Err(Failure::bad_input(format!(
+            "{} has the access file of {user} for the manager at {url}; give that one jobs with `pilotfish submit --dir {}`, \
+             or use another folder with --dir",
+            show_path(folder),
+            shell_path(folder)
+        ))),
+        None => Ok(()),
+    }
+}
+
 /// What is in a folder: whether a manager lives there.
 pub async fn standing(folder: &Path) -> Standing {
     let path = folder.join(ACCESS_FILE);
@@ -380,6 +402,17 @@ fn is_copy(folder: &Path, original: &Path) -> bool {
 pub fn is_running(access: &AccessFile) -> Option<bool> {
     let is_here = hostname().is_some_and(|host| host == access.host);
     is_here.then(|| is_alive(access.pid))
+}
+
+/// A path as people write it in a command, in quotes where a shell needs them.
+pub fn shell_path(path: &Path) -> String {
+    let shown = show_path(path);
+    match shown.strip_prefix("~/") {
+        // In quotes it would stand for itself.
+        Some(rest) if !rest.is_empty() => format!("~/{}", quoted(rest)),
+        Some(_) => shown,
+        None => quoted(&shown),
+    }
 }
 
 /// A path as people write it.
@@ -455,7 +488,7 @@ fn not_found(place: &Where, looked: &[String]) -> Failure {
     let how = match &place.manager {
         Some(name) => format!("pilotfish serve --name {name}"),
         None => match place.dir.clone().or_else(folder_of_environment) {
-            Some(dir) => format!("pilotfish serve --dir {}", dir.display()),
+            Some(dir) => format!("pilotfish serve --dir {}", quoted(&dir.display().to_string())),
             None => "pilotfish serve".to_owned(),
         },
     };
@@ -506,12 +539,50 @@ fn hostname() -> Option<String> {
 mod tests {
     use std::path::Path;
 
-    use super::{folder_of_name, show_path};
+    use protocol::api::AccessFile;
+
+    use super::{folder_of_name, refuse_folder_of_user, shell_path, show_path};
 
     #[test]
     fn names_that_lead_elsewhere_are_refused() {
         for name in ["", "..", ".hidden", "a/b", "a b"] {
             assert!(folder_of_name(name).is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_folder_that_only_leads_to_a_manager_elsewhere_is_no_place_for_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |pid: u32| {
+            let access = AccessFile {
+                version: 1,
+                url: "https://centre:7400".to_owned(),
+                certificate_sha256: None,
+                user: "ann".to_owned(),
+                token: "t".to_owned(),
+                pid,
+                host: String::new(),
+                manager_version: "0.1.0".to_owned(),
+                folder: None,
+            };
+            let access = serde_json::to_string(&access).unwrap();
+            std::fs::write(folder.path().join("access.json"), access).unwrap();
+        };
+        assert_eq!(refuse_folder_of_user(folder.path()), Ok(()));
+        write(7);
+        assert_eq!(refuse_folder_of_user(folder.path()), Ok(()), "that of a manager of this folder");
+        write(0);
+        let refused = refuse_folder_of_user(folder.path()).unwrap_err();
+        assert_eq!(refused.code(), 2);
+        assert!(refused.message().contains("the access file of ann for the manager at https://centre:7400"));
+    }
+
+    #[test]
+    fn paths_in_commands_are_those_that_a_shell_reads() {
+        assert_eq!(shell_path(Path::new("/a b/c")), "'/a b/c'");
+        assert_eq!(shell_path(Path::new("state")), "./state");
+        if let Some(home) = std::env::var_os("HOME").filter(|home| !home.is_empty()) {
+            assert_eq!(shell_path(&Path::new(&home).join("my m")), "~/'my m'");
         }
     }
 

@@ -87,6 +87,13 @@ pub enum Reason {
         before: TaskId,
         has_failed: bool,
     },
+    /// Tasks of a job that waited in vain: the first of them, and the task with which that began.
+    JobForsaken {
+        n_tasks: u64,
+        first: TaskId,
+        before: TaskId,
+        has_failed: bool,
+    },
     TaskDone,
     TaskFailed {
         kind: FailureKind,

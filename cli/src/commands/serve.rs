@@ -26,11 +26,12 @@ use scheduler::{resources::Resources, time::Span};
 use tokio::sync::mpsc;
 
 use crate::{
-    access::{self, DEFAULT_NAME, Standing, show_path},
+    access::{self, DEFAULT_NAME, Standing, shell_path, show_path},
     failure::{Failure, Outcome, without_numbers},
     in_process,
     interrupts::Interrupts,
-    logging, show,
+    logging,
+    show::{self, quote::quoted},
     terminal::Terminal,
 };
 
@@ -48,6 +49,9 @@ stop` ends them too. PILOTFISH_LOG=debug says more.";
 
 /// A pilot without work goes after so long.
 const IDLE_TIMEOUT: Span = Span::from_secs(600);
+
+/// Pilots on this machine, unless a flag says another number.
+const PILOTS_MAX: u32 = 1;
 
 /// To read the configuration again.
 const READ_LIMIT: Duration = Duration::from_secs(10);
@@ -78,7 +82,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     cores: Option<u32>,
     /// Pilots on this machine at most
-    #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 1)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = PILOTS_MAX)]
     pilots_max: u32,
     /// An amount of another resource of each pilot on this machine; may be repeated
     #[arg(long, value_name = "NAME=N")]
@@ -120,14 +124,9 @@ pub async fn run(mut args: ServeArgs) -> Result<Outcome, Failure> {
     let mut hangup = signal(SignalKind::hangup())
         .map_err(|error| Failure::infrastructure(format!("cannot listen for signals: {error}")))?;
     let folder = folder(&args)?;
+    access::refuse_folder_of_user(&folder)?;
     if let Standing::Live(client) = access::standing(&folder).await {
-        let (AccessFile { pid, url, user, .. }, shown) = (client.access(), show_path(&folder));
-        // One that a user was given names no process.
-        if *pid == 0 {
-            return Err(Failure::bad_input(format!(
-                "{shown} has the access file of {user} for the manager at {url}; use that one, or start another with --name"
-            )));
-        }
+        let (AccessFile { pid, url, .. }, shown) = (client.access(), show_path(&folder));
         return Err(Failure::infrastructure(format!(
             "a manager is already running in {shown} (process {pid}, {url}); use it, end it with `pilotfish stop`, or start another with --name"
         )));
@@ -150,7 +149,7 @@ pub async fn run(mut args: ServeArgs) -> Result<Outcome, Failure> {
             ended = manager.wait() => break ended,
             _ = interrupts.next() => {
                 if !args.quiet {
-                    show::say(&farewell(&folder));
+                    show::say(&farewell(&folder, &args));
                 }
                 break Ok(());
             }
@@ -211,12 +210,48 @@ fn without_platforms(file: ManagerFile) -> ManagerFile {
 }
 
 /// What a signalled manager leaves, and how to end that too.
-fn farewell(folder: &Path) -> String {
-    let shown = show_path(folder);
+fn farewell(folder: &Path, args: &ServeArgs) -> String {
+    let shown = shell_path(folder);
     format!(
         "the manager ends; pilots go on with what they hold and come back to the next one: \
-         `pilotfish serve --dir {shown}`, and then `pilotfish stop --dir {shown}` to end them too"
+         `pilotfish serve --dir {shown}{}`, and then `pilotfish stop --dir {shown}` to end them too",
+        flags_again(args)
     )
+}
+
+/// The flags that a manager needs again to be the same, but for its folder, each with a blank before it.
+fn flags_again(args: &ServeArgs) -> String {
+    let mut flags = String::new();
+    let mut add = |flag: &str, value: Option<String>| {
+        let value = value.map(|value| format!(" {value}")).unwrap_or_default();
+        flags += &format!(" --{flag}{value}");
+    };
+    if let Some(config) = &args.config {
+        add("config", Some(shell_path(config)));
+    }
+    if let Some(host) = args.host {
+        add("host", Some(host.to_string()));
+    }
+    if let Some(port) = args.port {
+        add("port", Some(port.to_string()));
+    }
+    if let Some(tls) = args.tls.as_ref().and_then(ValueEnum::to_possible_value) {
+        add("tls", Some(tls.get_name().to_owned()));
+    }
+    if let Some(cores) = args.cores {
+        add("cores", Some(cores.to_string()));
+    }
+    if args.pilots_max != PILOTS_MAX {
+        add("pilots-max", Some(args.pilots_max.to_string()));
+    }
+    args.offer.iter().for_each(|offer| add("offer", Some(quoted(offer))));
+    let switches = [
+        ("no-local", args.no_local),
+        ("allow-shared-account", args.allow_shared_account),
+        ("quiet", args.quiet),
+    ];
+    switches.into_iter().filter(|(_, is_on)| *is_on).for_each(|(flag, _)| add(flag, None));
+    flags
 }
 
 /// Starts the manager; gives it and the address that it was told to listen on.
@@ -304,5 +339,51 @@ fn announce(manager: &Manager, args: &ServeArgs, listen_host: IpAddr) {
             access.url,
             access::ACCESS_FILE
         ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use clap::Parser;
+
+    use super::{ServeArgs, farewell};
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: ServeArgs,
+    }
+
+    #[test]
+    fn the_command_that_goes_on_has_all_that_this_one_was_given() {
+        let said = |words: &[&str]| {
+            let line = Line::try_parse_from(["serve"].iter().chain(words)).ok().unwrap();
+            farewell(Path::new("/m/my manager"), &line.args)
+        };
+        assert!(said(&[]).contains(
+            "`pilotfish serve --dir '/m/my manager'`, and then `pilotfish stop --dir '/m/my manager'`"
+        ));
+        let words = [
+            "--config",
+            "/c/my manager.yaml",
+            "--host",
+            "::1",
+            "--port",
+            "74",
+            "--tls",
+            "on",
+            "--pilots-max",
+            "3",
+            "--offer",
+            "licence=4",
+            "--allow-shared-account",
+            "--moved",
+        ];
+        let expected = "`pilotfish serve --dir '/m/my manager' --config '/c/my manager.yaml' --host ::1 --port 74 --tls on \
+            --pilots-max 3 --offer licence=4 --allow-shared-account`";
+        assert!(said(&words).contains(expected), "{}", said(&words));
+        assert!(said(&["--no-local"]).contains("my manager' --no-local`"));
     }
 }

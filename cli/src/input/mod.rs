@@ -18,7 +18,8 @@ use clap::Args;
 
 use protocol::address::shown;
 use protocol::job::{
-    CommandLine, Compiled, JobFile, JobSpec, Keep, Problem, WorkflowSpec, env_from_refusal, load_file,
+    CommandLine, Compiled, JobFile, JobSpec, Keep, Places, Problem, StageSpec, WorkflowSpec,
+    env_from_refusal, load_file,
 };
 
 use crate::{
@@ -59,7 +60,7 @@ pub struct JobInput {
     overrides: Overrides,
     /// What the job file holds: a pipe can be read once.
     #[arg(skip)]
-    loaded: OnceLock<JobFile>,
+    loaded: OnceLock<(JobFile, Places)>,
 }
 
 /// Tells what tasks will not have of what the command reads, and what others will see of it.
@@ -106,7 +107,49 @@ impl JobInput {
             problems = spec.validate();
             problems.extend(spec.validate_to_submit());
         }
-        if problems.is_empty() { Ok(spec) } else { Err(problems.into()) }
+        if problems.is_empty() { Ok(spec) } else { Err(self.placed(problems).into()) }
+    }
+
+    /// The problems of a job, each with its place: the flag that says it, or else the line of the job file.
+    pub fn placed(&self, problems: Vec<Problem>) -> Vec<Problem> {
+        let loaded = self.loaded.get();
+        let stages = match loaded {
+            Some((JobFile::Workflow(workflow), _)) => &workflow.stages[..],
+            Some((JobFile::Job(_), _)) | None => &[],
+        };
+        let with_flag = problems.into_iter().map(|problem| {
+            let field = stages.iter().find_map(|stage| stage.field(&problem.path));
+            match self.flag_of(field.unwrap_or(&problem.path)) {
+                Some(path) => Problem { path, ..problem },
+                None => problem,
+            }
+        });
+        let (mut placed, others): (Vec<_>, Vec<_>) =
+            with_flag.partition(|problem| problem.path.starts_with("--"));
+        placed.dedup();
+        placed.extend(match loaded {
+            Some((_, places)) if !others.is_empty() => places.of(others, stages),
+            _ => others,
+        });
+        placed
+    }
+
+    /// The flag that was given for a field.
+    fn flag_of(&self, field: &str) -> Option<String> {
+        let parameter = field.strip_prefix("sweep.");
+        let is_set =
+            |name: &str| self.set.iter().any(|set| set.split_once('=').is_some_and(|(set, _)| set == name));
+        match parameter.is_some_and(is_set) {
+            true => Some("--set".to_owned()),
+            false => self.overrides.flag_of(field),
+        }
+    }
+
+    /// Warns of folders that tasks share.
+    fn say_of_folders(&self, problems: Vec<Problem>) {
+        for problem in self.placed(problems) {
+            show::say(&format!("warning: {problem}"));
+        }
     }
 
     /// The workflow, if that is what the file holds.
@@ -118,7 +161,8 @@ impl JobInput {
         if file.is_empty() {
             return Ok(None);
         }
-        let JobFile::Workflow(mut workflow) = self.load(file)? else { return Ok(None) };
+        let JobFile::Workflow(workflow) = self.load(file)? else { return Ok(None) };
+        let mut workflow = workflow.clone();
         self.refuse_values_of_commands()?;
         if let Some(set) = self.set.first() {
             return Err(Failure::bad_input(format!(
@@ -133,7 +177,12 @@ impl JobInput {
         if problems.is_empty() {
             problems = workflow.validate();
         }
-        if problems.is_empty() { Ok(Some(workflow)) } else { Err(problems.into()) }
+        if !problems.is_empty() {
+            return Err(self.placed(problems).into());
+        }
+        let shared = |stage: &StageSpec| Some(stage.problem(stage.job.folder_of_two_tasks()?));
+        self.say_of_folders(workflow.stages.iter().filter_map(shared).collect());
+        Ok(Some(workflow))
     }
 
     /// The resolved job for this host, which must have its program.
@@ -143,9 +192,9 @@ impl JobInput {
     pub fn resolve_here(&self) -> Result<JobSpec, Failure> {
         let spec = self.resolve()?;
         match program::missing(&spec) {
-            Some(problem) => Err(one(problem)),
+            Some(problem) => Err(self.placed(vec![problem]).into()),
             None => {
-                say_doubts(&spec);
+                self.say_doubts(&spec);
                 Ok(spec)
             }
         }
@@ -164,8 +213,13 @@ impl JobInput {
                 problem.sentence()
             ));
         }
-        say_doubts(&spec);
+        self.say_doubts(&spec);
         Ok(spec)
+    }
+
+    fn say_doubts(&self, spec: &JobSpec) {
+        say_doubts(spec);
+        self.say_of_folders(spec.folder_of_two_tasks().into_iter().collect());
     }
 
     /// What is to be said of variables that `env_from` has left out of these jobs.
@@ -212,7 +266,7 @@ impl JobInput {
             ([file], true) => {
                 self.refuse_values_of_commands()?;
                 match self.load(file)? {
-                    JobFile::Job(spec) => Ok(*spec),
+                    JobFile::Job(spec) => Ok(JobSpec::clone(spec)),
                     JobFile::Workflow(_) => Err(Failure::bad_input(format!(
                         "{file}: found a file of several jobs; give one with a `command`"
                     ))),
@@ -237,12 +291,12 @@ impl JobInput {
     }
 
     /// What the job file holds.
-    fn load(&self, file: &str) -> Result<JobFile, Failure> {
-        if let Some(loaded) = self.loaded.get() {
-            return Ok(loaded.clone());
+    fn load(&self, file: &str) -> Result<&JobFile, Failure> {
+        if let Some((loaded, _)) = self.loaded.get() {
+            return Ok(loaded);
         }
         let loaded = load_file(Path::new(file))?;
-        Ok(self.loaded.get_or_init(|| loaded).clone())
+        Ok(&self.loaded.get_or_init(|| loaded).0)
     }
 
     fn refuse_values_of_commands(&self) -> Result<(), Failure> {

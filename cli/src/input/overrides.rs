@@ -91,6 +91,35 @@ impl Overrides {
         problems
     }
 
+    /// The flag that was given for this field of a job.
+    pub fn flag_of(&self, field: &str) -> Option<String> {
+        let names = |given: &[String], name: &str| {
+            given.iter().any(|text| pair(text).is_some_and(|(given, _)| given == name))
+        };
+        if let Some(name) = field.strip_prefix("resources.generic.") {
+            return names(&self.resource, name).then(|| format!("--resource {name}"));
+        }
+        if let Some(name) = field.strip_prefix("env.") {
+            return names(&self.env, name).then(|| format!("--env {name}"));
+        }
+        let (flag, is_given) = match field {
+            "name" => ("--name", self.name.is_some()),
+            "priority" => ("--priority", self.priority.is_some()),
+            "max_failures" => ("--max-failures", self.max_failures.is_some()),
+            "resources.cores" => ("--cores", self.cores.is_some()),
+            "resources.memory" => ("--memory", self.memory.is_some()),
+            "resources.gpus" => ("--gpus", self.gpus.is_some()),
+            "time_limit" => ("--time-limit", self.time_limit.is_some()),
+            "retries" => ("--retries", self.retries.is_some()),
+            "workdir" | "workdir.path" => ("--workdir", self.workdir.is_some()),
+            "stdio.stdout" => ("--stdout", self.stdout.is_some()),
+            "stdio.stderr" => ("--stderr", self.stderr.is_some()),
+            "stdio.stdin" => ("--stdin", self.stdin.is_some()),
+            _ => return None,
+        };
+        is_given.then(|| flag.to_owned())
+    }
+
     /// `{}` and its like stand in commands only: in a flag they would be taken for plain text.
     pub fn refuse_replacement_strings(&self, first_parameter: Option<&str>) -> Vec<Problem> {
         let name = first_parameter.unwrap_or("1");

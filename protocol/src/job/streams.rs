@@ -1,15 +1,19 @@
-//! Files of standard output and error: each task has its own.
+//! Files of standard output and error: each task has its own. Folders of tasks: two may have one.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::path::{Component, Path, PathBuf};
 
-use crate::job::compile::{StreamTemplate, Templates};
+use crate::job::compile::{StreamTemplate, Templates, WorkDirTemplate};
 use crate::job::problem::quoted;
 use crate::job::validate_files::{N_COMPARED, unnamed};
 use crate::job::{JobSpec, Problem};
+use crate::sweep::Dimension;
 use crate::template::{Scope, Template};
 
 const EXPECTED: &str = "they would overwrite each other; put {index} or the parameter into the name";
+
+const SHARED: &str = "they may overwrite each other's files; put {index} or the parameter into the name";
 
 impl JobSpec {
     /// What is wrong with a job that is to be submitted, beside what [`JobSpec::validate`] finds. Jobs that are in a store
@@ -60,6 +64,49 @@ impl JobSpec {
     }
 }
 
+impl JobSpec {
+    /// A folder that two tasks run in though its name has parameters: right, but hardly meant. A folder without any is
+    /// meant for all tasks.
+    pub fn folder_of_two_tasks(&self) -> Option<Problem> {
+        let n_tasks = self.sweep.n_tasks();
+        let templates = Templates::parse(self).ok().filter(|_| n_tasks > 1)?;
+        let WorkDirTemplate::Path(template) = &templates.workdir else { return None };
+        if template.is_same_for_all_tasks() {
+            return None;
+        }
+        let folder = |index: u64| {
+            let values = self.sweep.values(index);
+            let scope = Scope { values: &values, index, job_id: 0, job_name: &self.name, cores: self.cores };
+            without_dots(&self.base_dir.join(template.render(&scope)))
+        };
+        let problem = |path: &Path, tasks: (u64, u64), which: &str| {
+            let found =
+                format!("{} for tasks {} and {}{which}", quoted(&path.to_string_lossy()), tasks.0, tasks.1);
+            Problem::new("workdir.path", found, SHARED)
+        };
+        if let Some(column) = unnamed(self, template.slots()) {
+            let of_it =
+                |dimension: &&Dimension| !dimension.columns.iter().any(|other| other.name == column.name);
+            // Of the dimensions behind it each combination comes before its next value.
+            let behind = self.sweep.dimensions.iter().rev().take_while(of_it);
+            let next = behind.map(Dimension::len).fold(1, u64::saturating_mul);
+            let which = format!(", which differ in `{}`", column.name);
+            return Some(problem(&folder(0), (0, next), &which));
+        }
+        let mut seen: HashMap<PathBuf, u64> = HashMap::new();
+        (0..n_tasks.min(N_COMPARED)).find_map(|index| {
+            let path = folder(index);
+            match seen.entry(path) {
+                Entry::Occupied(other) => Some(problem(other.key(), (*other.get(), index), "")),
+                Entry::Vacant(new) => {
+                    new.insert(index);
+                    None
+                }
+            }
+        })
+    }
+}
+
 /// The path without `.` and `..`, as far as names tell.
 fn without_dots(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
@@ -76,7 +123,7 @@ fn without_dots(path: &Path) -> PathBuf {
 mod tests {
     use serde_json::json;
 
-    use crate::job::{CommandLine, JobSpec, Stream};
+    use crate::job::{CommandLine, JobSpec, Stream, WorkDirPolicy};
 
     /// What is said of a job with these columns and this file of standard output.
     fn said(columns: serde_json::Value, stdout: &str) -> Option<String> {
@@ -116,5 +163,39 @@ mod tests {
         let many = json!({"columns": [{"name": "n", "values": {"integers": [{"from": 1, "step": 1, "n": 400_000}]}}]});
         let two = said(json!([texts("x", &["a", "b"]), many]), "{n}");
         assert!(two.unwrap_or_default().contains("one file for all values of `x`"));
+    }
+
+    #[test]
+    fn a_folder_with_parameters_that_two_tasks_have_is_told() {
+        let said = |dimensions: serde_json::Value, path: &str, sample: serde_json::Value| {
+            let command = CommandLine::Args(vec!["echo".to_owned()]);
+            let mut spec = JobSpec::new(command, "/data".into());
+            spec.sweep = serde_json::from_value(json!({"dimensions": dimensions, "sample": sample})).unwrap();
+            spec.workdir = WorkDirPolicy::Path(path.to_owned());
+            assert_eq!((spec.validate(), spec.validate_to_submit()), (vec![], vec![]));
+            spec.folder_of_two_tasks().map(|problem| problem.to_string())
+        };
+        let none = || json!(null);
+        let floats =
+            json!({"columns": [{"name": "x", "values": {"linspace": {"from": 0.0, "to": 1.0, "n": 21}}}]});
+        let expected = "workdir.path: found `/data/runs/0.1` for tasks 1 and 2; they may overwrite each other's files; \
+            put {index} or the parameter into the name";
+        assert_eq!(said(json!([floats]), "runs/{x:.1f}", none()).as_deref(), Some(expected));
+        assert_eq!(said(json!([floats]), "runs/{x}", none()), None);
+        assert_eq!(said(json!([floats]), "runs/{x:.1f}-{number}", none()), None);
+        // One for all is meant so.
+        assert_eq!(said(json!([floats]), "runs", none()), None);
+        assert_eq!(said(json!([floats]), "runs/{job}", none()), None);
+        // Found at once in sweeps of any size, and the tasks are those that differ in it.
+        let many = |name: &str, n: u64| json!({"columns": [{"name": name, "values": {"integers": [{"from": 1, "step": 1, "n": n}]}}]});
+        let (a, b, c) = (many("a", 1000), many("b", 1_000_000), many("c", 1000));
+        let found = said(json!([a, c, b]), "{a}/{b}", none()).unwrap();
+        assert!(found.contains("`/data/1/1` for tasks 0 and 1000000, which differ in `c`;"), "{found}");
+        let found = said(json!([a, b]), "{a}", none()).unwrap();
+        assert!(found.contains("`/data/1` for tasks 0 and 1, which differ in `b`;"), "{found}");
+        assert_eq!(said(json!([a, b, c]), "{a}/{b}/{c}", none()), None);
+        // A sample has some combinations only.
+        let found = said(json!([many("a", 2), b]), "{a}", json!({"n": 3, "seed": 1})).unwrap();
+        assert!(found.contains("workdir.path: found `/data/") && !found.contains("differ"), "{found}");
     }
 }

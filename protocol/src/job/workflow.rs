@@ -36,6 +36,18 @@ pub struct StageSpec {
     pub on_failed_dependency: OnFailedDependency,
 }
 
+impl StageSpec {
+    /// The field of its job that a path in a workflow names, if it is one of this stage.
+    pub fn field<'p>(&self, path: &'p str) -> Option<&'p str> {
+        path.strip_prefix("stages.")?.strip_prefix(&self.name)?.strip_prefix('.')
+    }
+
+    /// A problem of its job as one of the workflow.
+    pub fn problem(&self, problem: Problem) -> Problem {
+        Problem { path: format!("stages.{}.{}", self.name, problem.path), ..problem }
+    }
+}
+
 /// What the tasks of a stage wait for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -90,11 +102,7 @@ impl WorkflowSpec {
             problems.push(Problem::new("stages", format!("{n_stages} stages"), expected));
         }
         for stage in &self.stages {
-            let of_it = stage.job.validate().into_iter();
-            problems.extend(of_it.map(|problem| Problem {
-                path: format!("stages.{}.{}", stage.name, problem.path),
-                ..problem
-            }));
+            problems.extend(stage.job.validate().into_iter().map(|problem| stage.problem(problem)));
         }
         if problems.is_empty() {
             problems.extend(self.check_edges());

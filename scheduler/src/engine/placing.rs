@@ -145,8 +145,13 @@ impl Floor {
     /// O(jobs × platforms + applications × platforms² + allocations that wait), and, with budgets of users, what
     /// they hold.
     pub(super) fn of(settings: &Settings, durable: &Durable, volatile: &Volatile, now: Time) -> Floor {
-        // Those too that a new manager has not attached yet: what waits there is not asked of others.
-        let is_known = |id: &PlatformId| durable.mode(*id) != PlatformMode::Detached;
+        // Those too that a new manager has not attached yet: what waits there is not asked of others. One that is not
+        // attached after a while is not in the configuration any more, and nobody hears what comes of it.
+        let is_attached = |id: &PlatformId| volatile.platforms.get(id).is_some_and(|state| state.is_attached);
+        let may_be_attached = now < volatile.grace_until;
+        let is_known = |id: &PlatformId| {
+            durable.mode(*id) != PlatformMode::Detached && (may_be_attached || is_attached(id))
+        };
         let specs: Vec<(PlatformId, &PlatformSpec)> =
             durable.platforms().iter().map(|(id, spec)| (*id, spec)).filter(|(id, _)| is_known(id)).collect();
         let ids: Vec<PlatformId> = specs.iter().map(|(id, _)| *id).collect();

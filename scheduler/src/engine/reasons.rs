@@ -10,6 +10,7 @@ use super::{
     limits,
     offer::{Offer, expected_duration, needed},
     provision::GONE,
+    record::CancelCause,
     scaling::Ratio,
     serve::all_choices,
     views::{Reader, cancel_words},
@@ -37,7 +38,11 @@ impl Reader<'_> {
                 n_cancelled,
             });
             reasons.extend(first_failed(id, job));
-            let cause = job.cancel_cause.as_ref().filter(|_| job.state() == "cancelled");
+            reasons.extend(self.why_some_forsaken(id, job));
+            let is_told = |cause: &&CancelCause| {
+                job.state() == "cancelled" && !matches!(cause, CancelCause::Dependency(_))
+            };
+            let cause = job.cancel_cause.as_ref().filter(is_told);
             reasons.extend(cause.map(|cause| Reason::TaskCancelled { cause: cancel_words(cause) }));
             return reasons;
         }
@@ -53,6 +58,7 @@ impl Reader<'_> {
         } else if n_ready > n_delayed + n_blocked {
             reasons.extend(self.why_ready(id, job, &job.open));
         }
+        reasons.extend(self.why_some_forsaken(id, job));
         reasons.extend(self.why_blocked(job, n_blocked));
         if let Some(at) = delayed.map(|(_, trouble)| trouble.retry_at).min() {
             reasons.push(Reason::JobBacksOff { n_tasks: n_delayed, left: at.since(self.now) });
@@ -133,6 +139,25 @@ impl Reader<'_> {
             reasons.push(Reason::TaskBlocked { job, n, first, pilot });
         }
         reasons
+    }
+
+    /// For which task some of a job's were cancelled: the one with which that began, if others lie between.
+    fn why_some_forsaken(&self, id: JobId, job: &Job) -> Option<Reason> {
+        /// So many tasks may lie between.
+        const N_BETWEEN_MAX: usize = 1000;
+        let first = TaskId { job: id, index: job.forsaken.first()? };
+        let (mut before, mut has_failed) = (first, false);
+        for _ in 0..N_BETWEEN_MAX {
+            let waited = self.durable.jobs().get(&before.job)?;
+            let Some(Reason::TaskForsaken { before: next, has_failed: is_failure }) =
+                self.why_forsaken(waited, before.index)
+            else {
+                break;
+            };
+            (before, has_failed) = (next, is_failure);
+        }
+        let n_tasks = job.forsaken.len();
+        (before != first).then_some(Reason::JobForsaken { n_tasks, first, before, has_failed })
     }
 
     /// For which other task this one was cancelled.

@@ -28,6 +28,23 @@ impl Reason {
                 write!(f, "it waited for task {before}, which {how}; ")?;
                 write!(f, "`pilotfish retry-failed` for that one opens it again")
             }
+            Reason::JobForsaken { n_tasks, first, before, has_failed } => {
+                let how = if *has_failed { "failed for good" } else { "was cancelled" };
+                match n_tasks {
+                    1 => write!(
+                        f,
+                        "task {first} was cancelled, as it waited for task {before}, which {how}; "
+                    )?,
+                    n => {
+                        write!(
+                            f,
+                            "{n} tasks were cancelled, as they waited for others in vain: the first, {first}, "
+                        )?;
+                        write!(f, "for task {before}, which {how}; ")?;
+                    }
+                }
+                write!(f, "`pilotfish retry-failed {before}` opens it again, and what waited for it")
+            }
             other => other.write_about_platforms(f),
         }
     }
@@ -51,5 +68,10 @@ mod tests {
         assert_eq!(blocked(1, None), "it waits for 1 task of job 4, which is 4.17, waiting itself");
         let job = Reason::JobBlocked { n_tasks: 2, open: vec![(JobId(4), 3)] };
         assert_eq!(job.to_string(), "2 tasks wait for others: job 4 has 3 open");
+        let own = TaskId { job: JobId(5), index: 0 };
+        let job = Reason::JobForsaken { n_tasks: 1, first: own, before: first, has_failed: false };
+        let expected = "task 5.0 was cancelled, as it waited for task 4.17, which was cancelled; \
+            `pilotfish retry-failed 4.17` opens it again, and what waited for it";
+        assert_eq!(job.to_string(), expected);
     }
 }

@@ -104,6 +104,7 @@ impl Reason {
             | Reason::JobBlocked { .. }
             | Reason::TaskBlocked { .. }
             | Reason::TaskForsaken { .. }
+            | Reason::JobForsaken { .. }
             | Reason::Allocated { .. } => Ok(()),
         }
     }

@@ -127,8 +127,12 @@ pub async fn run(args: RunArgs) -> Result<Outcome, Failure> {
     };
     let capacity = capacity(&args)?;
     if let Some(spec) = &spec {
-        refuse_what_cannot_run(spec, &capacity)?;
+        let problems = what_cannot_run(spec, &capacity);
+        if !problems.is_empty() {
+            return Err(args.input.placed(problems).into());
+        }
     }
+    access::refuse_folder_of_user(&args.dir)?;
     refuse_company(&args.dir).await?;
     logging::start(None)?;
     let config = config(&args.dir, capacity.clone())?;
@@ -247,8 +251,8 @@ fn capacity(args: &RunArgs) -> Result<Resources, Failure> {
     Ok(capacity)
 }
 
-/// Says at once what would wait for ever.
-fn refuse_what_cannot_run(spec: &JobSpec, capacity: &Resources) -> Result<(), Failure> {
+/// What would wait for ever.
+fn what_cannot_run(spec: &JobSpec, capacity: &Resources) -> Vec<Problem> {
     let mut problems = Vec::new();
     let mut compare = |path: &str, needed: u64, there: u64, shown: &str, hint: &str| {
         if needed > there {
@@ -286,7 +290,7 @@ fn refuse_what_cannot_run(spec: &JobSpec, capacity: &Resources) -> Result<(), Fa
         let hint = format!("there are {there} here; say how many there are with --offer {name}=N");
         compare(&format!("resources.generic.{name}"), *amount, there, &amount.to_string(), &hint);
     }
-    if problems.is_empty() { Ok(()) } else { Err(problems.into()) }
+    problems
 }
 
 /// Two managers cannot have one folder.
@@ -401,7 +405,70 @@ fn n_ended(job: &JobView) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: RunArgs,
+    }
+
+    fn parsed(words: &[&str]) -> RunArgs {
+        Line::try_parse_from(["run"].iter().chain(words)).ok().unwrap().args
+    }
+
+    #[test]
+    fn what_needs_more_than_there_is_is_told_where_it_stands() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path.to_str().unwrap().to_owned()
+        };
+        let capacity = Resources { cores: 2, memory_bytes: 1 << 30, ..Resources::default() };
+        let refused = |words: &[&str]| -> Vec<String> {
+            let args = parsed(words);
+            let spec = args.input.resolve_here().unwrap();
+            let problems = args.input.placed(what_cannot_run(&spec, &capacity));
+            problems.iter().map(ToString::to_string).collect()
+        };
+        let job = write(
+            "job.yaml",
+            "command: ['true']\nname: x\nresources:\n  memory: 2GiB\n  cores: 4\n  generic: {licence: 1}\n",
+        );
+        assert_eq!(
+            refused(&[&job]),
+            [
+                format!("{job}:4: resources.memory: found 2.0 GiB; a task can have at most 1.0 GiB here"),
+                format!(
+                    "{job}:5: resources.cores: found 4 cores; a task can have at most 2 here; -j N allows more"
+                ),
+                format!(
+                    "{job}:6: resources.generic.licence: found 1; there are 0 here; say how many there are with \
+                     --offer licence=N"
+                ),
+            ]
+        );
+        let cores = "--cores: found 99 cores; a task can have at most 2 here; -j N allows more";
+        assert_eq!(refused(&["--cores", "99", "--", "true"]), [cores]);
+        let said = refused(&[&job, "--cores", "99", "--memory", "1GiB"]);
+        assert_eq!((said[0].as_str(), said.len()), (cores, 2), "the flag goes before the file");
+        assert!(said[1].starts_with(&format!("{job}:6: ")), "{said:?}");
+
+        let stages = "resources: {gpus: 1}\nstages:\n  a: {command: ['true']}\n  b:\n    command: ['true']\n    \
+            resources: {cores: 8}\n    after: a\n";
+        let flow = write("flow.yaml", stages);
+        let args = parsed(&[&flow]);
+        let stages = args.input.workflow().unwrap().unwrap();
+        let said = workflow::request(&args, stages, &capacity).map(|_| ()).unwrap_err().message();
+        let expected = format!(
+            "{flow}:1: resources.gpus: found 1 GPU; this machine has 0; \
+             {flow}:6: stages.b.resources.cores: found 8 cores; a task can have at most 2 here; -j N allows more"
+        );
+        assert_eq!(said, expected);
+    }
 
     #[test]
     fn a_run_is_named_where_other_commands_look_elsewhere() {

@@ -2,10 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use protocol::{api::WorkflowRequest, job::WorkflowSpec};
+use protocol::{
+    api::WorkflowRequest,
+    job::{Problem, StageSpec, WorkflowSpec},
+};
 use scheduler::{engine::views::JobView, ids::JobId};
 
-use super::{RunArgs, company, follow, key, n_ended, place, refuse_what_cannot_run, session::Session};
+use super::{RunArgs, company, follow, key, n_ended, place, session::Session, what_cannot_run};
 use crate::{
     access::last,
     client::Client,
@@ -30,9 +33,18 @@ pub(super) fn request(
     mut workflow: WorkflowSpec,
     capacity: &Resources,
 ) -> Result<(WorkflowRequest, Vec<Sources>), Failure> {
+    let of_stage = |stage: &StageSpec| {
+        what_cannot_run(&stage.job, capacity)
+            .into_iter()
+            .map(|problem| stage.problem(problem))
+            .collect::<Vec<_>>()
+    };
+    let problems: Vec<Problem> = workflow.stages.iter().flat_map(of_stage).collect();
+    if !problems.is_empty() {
+        return Err(args.input.placed(problems).into());
+    }
     let mut sources = Vec::new();
     for stage in &mut workflow.stages {
-        refuse_what_cannot_run(&stage.job, capacity)?;
         sources.push(Sources::read(&mut stage.job)?);
     }
     let submission_key = Some(key::submission_key(&workflow, &args.dir, args.fresh)?);

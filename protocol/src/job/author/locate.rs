@@ -81,6 +81,11 @@ impl Locator {
         }
     }
 
+    /// Whether that very field is there.
+    pub(super) fn has(&self, path: &str) -> bool {
+        self.marks.contains_key(path)
+    }
+
     /// The value of a field as it is written, when it has no quotes: `1.10` and not `1.1`.
     pub(super) fn spelling(&self, path: &str) -> Option<&str> {
         self.plain.get(path).map(String::as_str)

@@ -38,7 +38,7 @@ use serde_yaml::Value;
 use crate::job::author::read_job::JOB_FIELDS;
 use crate::job::author::sources::SourceError;
 use crate::job::author::stages::{Common, STAGE_FIELDS};
-use crate::job::{JobSpec, Problem, WorkflowSpec, limits};
+use crate::job::{JobSpec, Problem, StageSpec, WorkflowSpec, limits};
 
 /// The name that stands for standard input.
 const STDIN: &str = "-";
@@ -65,9 +65,36 @@ pub fn load_job_file(path: &Path) -> Result<JobSpec, Vec<Problem>> {
 ///
 /// # Errors
 /// Everything that is wrong with it, in the order of its lines.
-pub fn load_file(path: &Path) -> Result<JobFile, Vec<Problem>> {
-    let (text, shown, base_dir) = open(path)?;
-    load_file_text(&text, &shown, &base_dir)
+pub fn load_file(path: &Path) -> Result<(JobFile, Places), Vec<Problem>> {
+    let (text, name, base_dir) = open(path)?;
+    let file = load_file_text(&text, &name, &base_dir)?;
+    Ok((file, Places { name, text }))
+}
+
+/// Where the fields of a job file stand, for problems that are found after it was read.
+#[derive(Clone, Debug)]
+pub struct Places {
+    name: String,
+    text: String,
+}
+
+impl Places {
+    /// The problems with the file and their lines, in the order of the lines. The text is parsed again for it.
+    pub fn of(&self, problems: Vec<Problem>, stages: &[StageSpec]) -> Vec<Problem> {
+        let locator = Locator::read(&self.text);
+        let placed = problems.into_iter().map(|problem| {
+            let of_stage = stages.iter().find_map(|stage| stage.field(&problem.path));
+            // A stage may have it from the top of the file.
+            match of_stage.filter(|field| !locator.has(&problem.path) && locator.has(field)) {
+                Some(field) => Problem { path: field.to_owned(), ..problem },
+                None => problem,
+            }
+        });
+        let mut placed = in_file(placed.collect(), &self.name, &locator);
+        // What stands at the top is said of each stage.
+        placed.dedup();
+        placed
+    }
 }
 
 /// The text of a job file, what its problems call it, and where relative paths start.

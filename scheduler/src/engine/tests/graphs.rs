@@ -131,7 +131,46 @@ fn a_job_of_which_tasks_waited_for_a_failure_has_failed() {
     assert_eq!(scene.counts(jobs[0]), "failed w0 p0 d1 f1 c1");
     let said: Vec<String> =
         scene.explain(Query::ExplainJob(jobs[0])).iter().map(ToString::to_string).collect();
-    assert_eq!(said[1..], ["task 1.0 has failed for good: exit code 3"]);
+    assert_eq!(said[1], "task 1.0 has failed for good: exit code 3");
+    assert_eq!(
+        said[2..],
+        [
+            "task 1.1 was cancelled, as it waited for task 1.0, which failed for good; `pilotfish retry-failed 1.0` \
+            opens it again, and what waited for it"
+        ]
+    );
+}
+
+#[test]
+fn a_job_whose_tasks_were_given_up_names_the_task_that_failed() {
+    let mut scene = Scene::new();
+    let jobs = scene.submit_all(vec![
+        stage(3, vec![]),
+        stage(3, vec![(On::Stage(0), Edges::Same)]),
+        stage(3, vec![(On::Stage(1), Edges::Same)]),
+    ]);
+    let pilot = scene.pilot(8);
+    scene.take(pilot);
+    scene.fail(pilot, jobs[0], 1, FailureKind::Exit { code: 3 });
+    let mut said = |job: usize| -> Vec<String> {
+        scene.explain(Query::ExplainJob(jobs[job])).iter().map(ToString::to_string).collect()
+    };
+    // The job goes on with its other tasks.
+    let expected = "task 3.1 was cancelled, as it waited for task 1.1, which failed for good; \
+        `pilotfish retry-failed 1.1` opens it again, and what waited for it";
+    assert_eq!(said(2)[0], expected, "the task with which it began, not the one between");
+    scene.fail(pilot, jobs[0], 0, FailureKind::Exit { code: 3 });
+    scene.fail(pilot, jobs[0], 2, FailureKind::Exit { code: 3 });
+    let said: Vec<String> =
+        scene.explain(Query::ExplainJob(jobs[2])).iter().map(ToString::to_string).collect();
+    assert_eq!(
+        said,
+        [
+            "job 3 is cancelled: 0 done, 0 failed, 3 cancelled",
+            "3 tasks were cancelled, as they waited for others in vain: the first, 3.0, for task 1.0, which failed for \
+            good; `pilotfish retry-failed 1.0` opens it again, and what waited for it"
+        ]
+    );
 }
 
 #[test]

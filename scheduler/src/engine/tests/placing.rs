@@ -177,6 +177,21 @@ fn what_is_asked_of_a_platform_is_known_before_it_is_attached_again() {
 }
 
 #[test]
+fn what_was_asked_of_a_platform_that_is_configured_no_more_is_asked_of_others() {
+    let mut scene = placing(Some(PilotPlacement::FastestFirst), [4, 4]);
+    scene.submit(job(6));
+    accept_all(&mut scene);
+    assert_eq!(asked(&scene), [4, 2]);
+    // Another manager, whose configuration has the first platform only.
+    let settings = Settings { grace: Span::from_secs(5), ..scene.engine.settings };
+    scene.engine = Engine::restore(settings, 2, scene.now, scene.records.clone());
+    scene.attach(PlatformSpec { name: "quick".into(), ..platform(9, 1) });
+    assert_eq!(asked(&scene), [4, 2], "the other may be attached in a moment");
+    scene.wait_awake(6);
+    assert_eq!(asked(&scene), [6, 2]);
+}
+
+#[test]
 fn other_policies_look_at_all_platforms() {
     let mut scene = placing(Some(PilotPlacement::Tla), [2, 2]);
     scene.submit(job(6));
