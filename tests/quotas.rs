@@ -98,6 +98,50 @@ fn quotas_change_without_a_restart() {
 }
 
 #[test]
+fn files_over_a_users_quota_are_refused_or_wait_until_the_user_may_have_more() {
+    let sandbox = Sandbox::new();
+    let manager = served(&sandbox, "{default: {files: 100KiB}}");
+    // In a file of its own each: packs of small files are refused alike.
+    for (name, n_bytes) in [("small.bin", 30_000), ("large.bin", 90_000)] {
+        sandbox.write(name, &"x".repeat(n_bytes));
+        sandbox.write(&format!("{name}.yaml"), &format!("command: 'true'\nname: {name}\ninputs: [{name}]\n"));
+    }
+    sandbox.ok(&["submit", "-q", "--wait", "--dir", "ann", "small.bin.yaml"]);
+    let (code, said) = refused(&sandbox, &["submit", "--dir", "ann", "large.bin.yaml"]);
+    assert!(
+        code == Some(2) && said.contains("ann has files here") && said.contains("quotas.files"),
+        "{said}"
+    );
+    sandbox.ok(&["submit", "-q", "--wait", "--dir", "bob", "large.bin.yaml"]);
+
+    // What tasks leave counts when it is reported: one is let in at least, and the last one waits.
+    let leaving = "command: 'head -c 80000 /dev/urandom > out'\nsweep: {n: [1, 2, 3]}\nresources: {cores: 2}\n\
+        outputs: [{from: out, to: \"res/{n}\"}]\n";
+    sandbox.write("leaving.yaml", leaving);
+    sandbox.ok(&["submit", "-q", "--dir", "ann", "leaving.yaml"]);
+    until("it is told what is waited for", || {
+        sandbox.ok(&["explain", "job", "3", "--dir", "ann"]).contains("ann has files here")
+    });
+    assert!((1..3).contains(&n_done(&sandbox, "3")));
+    sandbox.write("manager.yaml", &format!("{TWO_CORES}quotas: {{default: {{files: 1MiB}}}}\n"));
+    sandbox.ok(&["platform", "reload", "--dir", "m"]);
+    sandbox.ok(&["wait", "3", "--dir", "ann"]);
+    let job: Value = sandbox.json(&["job", "3", "--dir", "m"]);
+    assert_eq!((&job["counts"]["done"], &job["counts"]["failed"]), (&3.into(), &0.into()), "{job}");
+    let used = || {
+        let views = sandbox.json(&["user", "list", "--quotas", "--dir", "m"]);
+        let ann = views.as_array()?.iter().find(|view| view["user"] == "ann")?.clone();
+        ann["quotas"].as_array()?.iter().find(|quota| quota["quota"] == "files")?["used"].as_u64()
+    };
+    assert_eq!(used(), Some(30_000 + 3 * 80_000));
+    // A manager that begins anew knows it, too.
+    ends(&sandbox, manager);
+    let manager = sandbox.serve_in_m(&["--config", "manager.yaml"]);
+    assert_eq!(used(), Some(30_000 + 3 * 80_000));
+    ends(&sandbox, manager);
+}
+
+#[test]
 fn a_full_disk_takes_no_jobs_and_cancel_works() {
     let sandbox = Sandbox::new();
     let Some(disk) = Disk::mount(&sandbox, "m", "size=64m,mode=700") else { return };

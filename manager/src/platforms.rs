@@ -220,6 +220,8 @@ async fn work(
             }
             Order::Leave { limit, done } => {
                 worker.leave(limit).await;
+                // A listing that began now would outlive the manager.
+                worker.watches = JoinSet::new();
                 drop(done);
                 None
             }

@@ -81,13 +81,13 @@ impl Swift {
     /// Writes an object.
     pub fn put(&self, sandbox: &Sandbox, name: &str, contents: &str) {
         let file = sandbox.write("to-put", contents);
-        let (status, _) = self.call(&self.object(name), &["-T", file.to_str().expect("a path")]);
+        let (status, _) = self.answered(&self.object(name), &["-T", file.to_str().expect("a path")]);
         assert_eq!(status, 201, "{name}");
     }
 
     /// What an object holds, if it is there.
     pub fn get(&self, name: &str) -> Option<String> {
-        let (status, body) = self.call(&self.object(name), &[]);
+        let (status, body) = self.answered(&self.object(name), &[]);
         (status == 200).then_some(body)
     }
 
@@ -105,6 +105,16 @@ impl Swift {
         let said = text(&said.stdout);
         let token = said.lines().find_map(|line| line.strip_prefix("X-Auth-Token: "));
         token.unwrap_or_default().trim().to_owned()
+    }
+
+    /// A request of the account, made again while the servers behind Swift are too slow.
+    fn answered(&self, path: &str, arguments: &[&str]) -> (u16, String) {
+        let mut answer = (503, String::new());
+        until("Swift answers", || {
+            answer = self.call(path, arguments);
+            answer.0 != 503
+        });
+        answer
     }
 
     /// A request of the account: the status and the body.
@@ -156,7 +166,9 @@ fn proxy_server(folder: &Path, port: u16, cache: u16) -> String {
         "[DEFAULT]\nbind_ip = 127.0.0.1\nbind_port = {port}\nuser = root\nworkers = 0\nswift_dir = {folder}\n\
          log_address = /nowhere\n\
          [pipeline:main]\npipeline = catch_errors cache tempurl s3api tempauth proxy-server\n\
-         [app:proxy-server]\nuse = egg:swift#proxy\naccount_autocreate = true\n{}{}{}{}{}",
+         [app:proxy-server]\nuse = egg:swift#proxy\naccount_autocreate = true\n\
+         conn_timeout = 60\nnode_timeout = 300\nrecoverable_node_timeout = 300\nerror_suppression_limit = 1000000\n\
+         {}{}{}{}{}",
         filter("catch_errors", ""),
         filter("tempurl", ""),
         filter("s3api", ""),

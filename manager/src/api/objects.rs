@@ -97,7 +97,8 @@ pub(super) async fn put_pack_by_pilot(
     take_in_pack(&context, Side::Pilot(session.pilot), request).await
 }
 
-/// Whether the pilot may bring files: some of its tasks leave some, and one of their users may have more.
+/// Whether the pilot may bring files: some of its tasks leave some, and one of their users may have more. If none may, the
+/// files wait at the pilot, as they do while the disk is full.
 fn may_deliver(context: &Context, session: &Session) -> Result<(), ApiError> {
     session.may_deliver()?;
     let mut refused = Ok(());
@@ -107,7 +108,7 @@ fn may_deliver(context: &Context, session: &Session) -> Result<(), ApiError> {
             break;
         }
     }
-    refused
+    refused.map_err(|error| ApiError { status: StatusCode::INSUFFICIENT_STORAGE, ..error })
 }
 
 /// Bytes that a user brings, held to the user's quota.

@@ -22,8 +22,10 @@ const ENTRY_BYTES: u64 = 40;
 #[derive(Clone, Debug)]
 pub struct Owners {
     folder: Arc<Path>,
-    /// Users and their bytes. Held while a user's file is written, so that none is written twice at a time.
+    /// Users and their bytes. Never held while the disk is waited for.
     held: Arc<Mutex<BTreeMap<String, Held>>>,
+    /// Held while a user's file is written.
+    writing: Arc<Mutex<()>>,
 }
 
 #[derive(Clone, Copy, Default, Debug)]
@@ -46,12 +48,12 @@ impl Owners {
     pub fn in_folder(folder: PathBuf) -> Owners {
         let files = fs::read_dir(&folder).into_iter().flatten().flatten();
         let held = files.filter_map(|entry| {
-            let user = entry.file_name().into_string().ok()?;
+            let user = entry.file_name().into_string().ok().filter(|name| !name.starts_with('.'))?;
             let n_bytes = entries(&entry.path()).ok()?.map(|(_, n_bytes)| n_bytes).sum();
             Some((user, Held { n_bytes, n_coming: 0 }))
         });
         let held = held.collect();
-        Owners { folder: folder.into(), held: Arc::new(Mutex::new(held)) }
+        Owners { folder: folder.into(), held: Arc::new(Mutex::new(held)), writing: Arc::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Held>> {
@@ -76,9 +78,9 @@ impl Owners {
         if objects.is_empty() {
             return Ok(());
         }
-        let mut held = self.lock();
-        held.entry(user.to_owned()).or_default().n_bytes +=
-            objects.iter().map(|(_, n_bytes)| n_bytes).sum::<u64>();
+        let n_bytes: u64 = objects.iter().map(|(_, n_bytes)| n_bytes).sum();
+        self.lock().entry(user.to_owned()).or_default().n_bytes += n_bytes;
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         protocol::private::make_folder(&self.folder)?;
         let mut file =
             OpenOptions::new().append(true).create(true).mode(0o600).open(self.folder.join(user))?;
@@ -98,20 +100,33 @@ impl Owners {
         let users: Vec<String> = self.lock().keys().cloned().collect();
         for user in users {
             let path = self.folder.join(&user);
-            let (mut seen, mut n_looked_at) = (BTreeSet::new(), 0);
-            let looked_at = entries(&path)?.inspect(|_| n_looked_at += 1);
-            let mut left: Vec<(Digest, u64)> =
-                looked_at.filter(|(sha256, _)| seen.insert(*sha256) && is_there(sha256)).collect();
+            // It may take long to look at all objects: what comes meanwhile is added at the end.
+            let (mut seen, mut left, mut n_looked_at, mut n_gone) = (BTreeSet::new(), Vec::new(), 0, 0);
+            for (sha256, n_bytes) in entries(&path)? {
+                n_looked_at += 1;
+                match seen.insert(sha256) && is_there(&sha256) {
+                    true => left.push((sha256, n_bytes)),
+                    false => n_gone += n_bytes,
+                }
+            }
             if left.len() == n_looked_at {
                 continue;
             }
-            let mut held = self.lock();
-            // What has come since.
+            let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
             left.extend(entries(&path)?.skip(n_looked_at));
-            let beside = path.with_extension("new");
-            File::create(&beside)?.write_all(&bytes_of(&left))?;
+            // No user's name begins with a dot.
+            let beside = self.folder.join(format!(".{user}"));
+            OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .mode(0o600)
+                .open(&beside)?
+                .write_all(&bytes_of(&left))?;
             fs::rename(&beside, &path)?;
-            held.entry(user).or_default().n_bytes = left.iter().map(|(_, n_bytes)| n_bytes).sum();
+            let mut held = self.lock();
+            let held = held.entry(user).or_default();
+            held.n_bytes = held.n_bytes.saturating_sub(n_gone);
         }
         Ok(())
     }
@@ -184,6 +199,7 @@ mod tests {
         assert_eq!((owners.bytes_of("ann"), owners.bytes_of("bob")), (800, 400));
         owners.add("ann", &[object(5)]).unwrap();
         assert_eq!(at().bytes_of("ann"), 1300);
+        std::fs::write(folder.path().join("owners/.bob"), [1; 40]).unwrap();
         owners.prune(|sha256| sha256.0[0] != 1).unwrap();
         assert_eq!((owners.bytes_of("ann"), owners.bytes_of("bob")), (200 + 300 + 500, 400));
         assert_eq!((at().bytes_of("ann"), at().bytes_of("bob")), (1000, 400));

@@ -211,7 +211,11 @@ async fn files_of_one_user_leave_room_for_the_others() {
         let path = format!("/pilot/v1/objects/{}", sha256(b"left"));
         scene.call("PUT", &path, &pilot.session, "left").await
     };
-    assert_eq!(deliver(&scene).await.refusal(), (403, "quota".into()), "it is for ann's tasks only");
+    assert_eq!(
+        deliver(&scene).await.refusal(),
+        (507, "quota".into()),
+        "it is for ann's tasks only, and waits"
+    );
     scene.limit(Quota { file_bytes: Some(11), ..NONE });
     assert_eq!(deliver(&scene).await.status, 201);
 }
