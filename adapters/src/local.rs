@@ -15,7 +15,7 @@ pub(crate) const NAME: &str = "local";
 /// On another.
 pub(crate) const HOSTS_NAME: &str = "hosts";
 
-/// What the shell writes last where the lines of `setup` have ended it; the exit code follows.
+/// The shell writes this as its last line when the lines of `setup` end it. The exit code follows.
 const SETUP_ENDED: &str = "the lines of setup ended the shell with exit code";
 
 /// Starting and listing processes takes milliseconds; a host that needs longer is in trouble.

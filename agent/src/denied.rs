@@ -10,7 +10,7 @@ use std::{
 
 use crate::private;
 
-/// What a user can do where a folder that a job names is not for the account of its pilots.
+/// Advice for a user whose job names a folder that the account of its pilots cannot enter.
 const WAYS: &str = "let it in, or use `workdir: scratch` with `inputs` and `outputs`";
 
 /// A clause about a folder or file of a job that this process may not use: the account, and which folder it cannot

@@ -418,7 +418,7 @@ mod tests {
         assert_eq!(of("e", "<<"), "1");
     }
 
-    /// What PyYAML 6.0.2 and 6.0.3 make of the same text.
+    /// The expected values are those that PyYAML 6.0.2 and 6.0.3 read from the same text.
     #[test]
     fn maps_are_merged_in_the_order_of_pyyaml() {
         let text = "a: &a {name: a, old: a}\nb: &b {name: b, new: b}\n\

@@ -460,8 +460,8 @@ impl Cache {
         state.is_stuck = is_tight(count.n_bytes);
     }
 
-    /// What killed agents have used is used no more. One that had not quite ended when this cache was opened is found
-    /// here.
+    /// Removes the folders of killed agents, so that nobody uses their files any more. An agent that had not quite ended
+    /// when this cache was opened is found here.
     fn remove_dead_users(&self) {
         dead::remove_users(&self.root.join("users"));
     }

@@ -151,7 +151,7 @@ fn record_of_here() -> Option<(PathBuf, PathBuf)> {
     Some((here, record))
 }
 
-/// What a record says of the folder that is `here` now.
+/// The last use that a record names, if it is of the folder that is `here` now.
 fn read_of(record: &Path, here: &Path) -> Option<Use> {
     let last = read(record)?;
     Mark::of(here).map_or(true, |here| last.is_of(here)).then_some(last)

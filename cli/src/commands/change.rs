@@ -113,7 +113,7 @@ struct Done<'a> {
     /// The job's before it.
     state: &'a str,
     counts: Counts,
-    /// Those that were changed, of other jobs that wait for this one, too.
+    /// Tasks that were changed. Tasks of other jobs count that wait for this job.
     n_tasks: u64,
     n_meant: u64,
     /// Those of the job that are cancelled now.

@@ -89,7 +89,7 @@ impl Owners {
         if n_torn > 0 {
             file.set_len(file.metadata()?.len() - n_torn)?;
         }
-        file.write_all(&bytes_of(objects))
+        file.write_all(&encoded(objects))
     }
 
     /// Takes out what is not there any more, and what stands there twice.
@@ -122,7 +122,7 @@ impl Owners {
                 .truncate(true)
                 .mode(0o600)
                 .open(&beside)?
-                .write_all(&bytes_of(&left))?;
+                .write_all(&encoded(&left))?;
             fs::rename(&beside, &path)?;
             let mut held = self.lock();
             let held = held.entry(user).or_default();
@@ -160,7 +160,8 @@ impl Drop for Coming {
     }
 }
 
-fn bytes_of(objects: &[(Digest, u64)]) -> Vec<u8> {
+/// The entries of these objects, one after the other.
+fn encoded(objects: &[(Digest, u64)]) -> Vec<u8> {
     objects.iter().flat_map(|(sha256, n_bytes)| [&sha256.0[..], &n_bytes.to_le_bytes()].concat()).collect()
 }
 

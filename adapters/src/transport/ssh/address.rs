@@ -15,7 +15,7 @@ impl Address {
     /// The command by which a person logs in there.
     pub(super) fn by_hand(&self) -> String {
         let mut words = self.words();
-        // What can be taken for an option is refused, and people do not write this.
+        // Addresses that begin with `-` are refused earlier, so that nobody needs to type `--`.
         words.retain(|word| word != "--");
         let words = words.iter().map(|text| word(text));
         ["ssh".to_owned()].into_iter().chain(words).collect::<Vec<_>>().join(" ")

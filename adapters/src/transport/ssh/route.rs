@@ -148,7 +148,7 @@ impl Said {
         self.all(word).next()
     }
 
-    /// What it says of a host that was called so.
+    /// The hop to the host of this address, as the configuration describes it.
     fn hop(&self, called: &Address) -> Result<Hop, String> {
         let needed = |word: &str| self.one(word).ok_or(format!("ssh -G named no {word}"));
         let (host, port, user) = (needed("hostname")?, needed("port")?, needed("user")?);

@@ -19,7 +19,7 @@ fn start(launch: Launch) -> String {
     }
 }
 
-/// What is said of a launch that fails, by a thread whose account is not root. No other thread's changes.
+/// The message of a launch that fails. A thread that is not root launches; the account of other threads stays.
 fn told(launch: Launch) -> String {
     let as_other = move || {
         let other = if private::user() == 0 { OTHER } else { libc::uid_t::MAX };
