@@ -146,6 +146,21 @@ impl OpenStack {
         fs::read_to_string(self.state.join("log").join(service).with_extension("log")).expect("a log")
     }
 
+    /// Lines of Nova about servers whose deletion was asked for again while it went on, so soon after the last time.
+    pub fn deleted_again_within(&self, pause: Duration) -> Vec<String> {
+        let log = self.log("nova");
+        let is_soon = |(index, line): &(usize, &str)| {
+            let id = line.split("[instance: ").nth(1).and_then(|rest| rest.split(']').next()).expect("an id");
+            let asked = format!("\"DELETE /v2.1/servers/{id} ");
+            let last = log.lines().take(*index).filter(|line| line.contains(&asked)).last();
+            last.is_none_or(|last| {
+                (second_of_day(line) - second_of_day(last)).rem_euclid(86_400.0) < pause.as_secs_f64()
+            })
+        };
+        let again = log.lines().enumerate().filter(|(_, line)| line.contains("already in deleting state"));
+        again.filter(is_soon).map(|(_, line)| line.to_owned()).collect()
+    }
+
     /// What a server has written.
     pub fn console(&self, id: &str) -> String {
         let url = self.url(1, &format!("/v2.1/servers/{id}/action"));
@@ -306,6 +321,14 @@ impl OpenStack {
         curl.arg(self.url(0, "/v3/auth/tokens"));
         curl
     }
+}
+
+/// When a service wrote a line that begins `2026-11-29 14:50:03.389`, in seconds since midnight.
+fn second_of_day(line: &str) -> f64 {
+    let time = line.split(' ').nth(1).unwrap_or_default();
+    let parts: Option<Vec<f64>> = time.split(':').map(|part| part.parse().ok()).collect();
+    let parts = parts.filter(|parts| parts.len() == 3).unwrap_or_else(|| panic!("no time: {line}"));
+    parts.iter().fold(0.0, |sum, part| sum * 60.0 + part)
 }
 
 fn token(asking: &mut Command) -> String {
