@@ -202,6 +202,52 @@ fn tasks_killed_with_their_pilot_are_lost_with_it_and_use_no_retry() {
     assert_eq!(whole_pilot_ends(Signal::SIGKILL), ["the pilot vanished while it ran"; 2]);
 }
 
+/// The signal ends the running step of a script before it reaches the script, which goes on, and ends with success.
+#[test]
+fn a_script_that_is_cut_short_with_its_pilot_is_not_done() {
+    const N_TRIES: usize = 10;
+    let n_cut = (0..N_TRIES).find_map(|_| try_to_cut_scripts_short());
+    let n_cut = n_cut.expect("this host is too slow to signal tasks and pilot within a fifth of a second");
+    assert!(n_cut > 0, "no script went on");
+}
+
+/// How many of two scripts went on without their step, each of which runs again; `None`: this host was so slow that the
+/// pilot was not signalled soon after its tasks.
+fn try_to_cut_scripts_short() -> Option<usize> {
+    // Of a task that took longer, a success is held back for a quarter of a second.
+    const LONG: Duration = Duration::from_secs(4);
+    const SOON: Duration = Duration::from_millis(200);
+    let sandbox = Sandbox::new();
+    sandbox.write(
+        "job.yaml",
+        "command: 'if test -e second-life; then echo {n} >> executions; else sleep 1000; echo {n} >> cut; fi'\n\
+         sweep: {n: {range: [0, 1]}}\nretries: 0\n",
+    );
+    let manager = serve(&sandbox);
+    sandbox.ok(&["submit", "job.yaml"]);
+    let steps = || -> Vec<u32> {
+        let processes = sandbox.processes().into_iter();
+        processes.filter(|(_, command)| command.starts_with("sleep 1000")).map(|(pid, _)| pid).collect()
+    };
+    until("two tasks run", || steps().len() == 2);
+    let began = Instant::now();
+    until("they have run for a while", || began.elapsed() > LONG);
+    sandbox.write("second-life", "");
+    let (pilot, steps) = (pilots(&sandbox).pop().expect("a pilot"), steps());
+    let signalled = Instant::now();
+    signal_all(&steps, Signal::SIGTERM);
+    signal_all(&[pilot.worker, pilot.guard], Signal::SIGTERM);
+    if signalled.elapsed() > SOON {
+        return None;
+    }
+    until("all is done", || sandbox.json(&["job", "1"])["state"] == "done");
+    assert_eq!(sandbox.read("executions").lines().count(), 2, "{}", sandbox.json(&["task", "1.0"]));
+    let n_cut = sandbox.read("cut").lines().count();
+    sandbox.ok(&["stop"]);
+    manager.wait();
+    Some(n_cut)
+}
+
 /// As a memory killer of the site does, which kills all that there is for what one task takes.
 #[test]
 fn the_neighbour_of_a_task_that_gets_all_killed_is_not_blamed() {

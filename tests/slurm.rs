@@ -27,6 +27,7 @@ fn a_sweep_runs_in_batch_jobs() {
     scene.sandbox.ok(&["submit", "job.yaml"]);
     scene.until_executed(10);
     let names = scene.platform.say("squeue", &["-h", "-o", "%j %P"]);
+    assert!(!names.trim().is_empty(), "no batch job is listed while tasks run");
     assert!(names.lines().all(|line| line.starts_with("pf") && line.ends_with("batch")), "{names}");
     scene.ends_well(0);
 }

@@ -75,6 +75,28 @@ fn all_done(sandbox: &Sandbox, job: &str, n: u64) {
     });
 }
 
+/// Nobody may write to it. Root can, and then other tasks must not see it.
+#[test]
+fn a_task_that_writes_to_an_input_changes_none_of_other_tasks() {
+    let sandbox = Sandbox::new();
+    sandbox.write("work/small", "orig\n");
+    sandbox.write("work/folder/packed", "orig\n");
+    sandbox.write(
+        "work/job.yaml",
+        "command: '(echo {n} >> small; echo {n} >> folder/packed) 2> refused; cat small folder/packed > out; true'\n\
+         sweep: {n: {range: [1, 8]}}\ninputs: [small, folder/]\noutputs: [{from: out, to: \"out/{n}\"}]\n",
+    );
+    let manager = sandbox.serve(sandbox.command(&["serve", "--cores", "1"]));
+    sandbox.ok(&["submit", "--wait", "work/job.yaml"]);
+    let is_root = nix::unistd::Uid::effective().is_root();
+    for n in 1..=8 {
+        let each = if is_root { format!("orig\n{n}\n") } else { "orig\n".to_owned() };
+        assert_eq!(sandbox.read(&format!("work/out/{n}")), each.repeat(2), "task {n}");
+    }
+    sandbox.ok(&["stop"]);
+    manager.wait();
+}
+
 #[test]
 fn what_all_tasks_share_moves_once_a_node_and_what_they_leave_comes_home_once() {
     let sandbox = Sandbox::new();

@@ -16,8 +16,19 @@ pub(crate) fn script(
     launcher: &[String],
     request: &AllocationRequest,
 ) -> Vec<u8> {
+    script_after(site, agent, launcher, &[], request)
+}
+
+/// The same with lines of the batch system's own after those of the site.
+pub(crate) fn script_after(
+    site: &Site,
+    agent: &[String],
+    launcher: &[String],
+    before: &[String],
+    request: &AllocationRequest,
+) -> Vec<u8> {
     let words: Vec<String> = launcher.iter().chain(program(site, agent)).cloned().collect();
-    with_document(site, &[], &begin(&words, &request.tag), request)
+    with_document(site, before, &begin(&words, &request.tag), request)
 }
 
 /// The same for batch systems that show scripts to everybody: the join document is in the file, which is

@@ -16,7 +16,7 @@ use crate::{
         QueueLoad,
     },
     looks_like_ours,
-    script::{quoted, script},
+    script::{quoted, script_after},
 };
 
 pub(crate) const NAME: &str = "slurm";
@@ -52,6 +52,10 @@ exit 1
 fi
 printf '%s\n' "$id${cluster:+;$cluster}"
 "#;
+
+/// Tells the pilot when its job ends, which may be sooner than the walltime that was asked for: by a partition's default,
+/// an option or a rule of the site. Newer SLURM has told already. Where nobody tells, the walltime counts.
+pub(crate) const FIND_END: &str = r#"[ -n "${SLURM_JOB_END_TIME-}" ] || { end=$(SLURM_TIME_FORMAT=standard timeout 20 squeue -h -j "$SLURM_JOB_ID" -o %e) && [ -n "$end" ] && end=$(date -d "$end" +%s) && [ "$end" -gt "$(date +%s)" ] && export SLURM_JOB_END_TIME="$end"; } 2>/dev/null || :"#;
 
 /// Lists our user's jobs on a cluster, and before them its name, which is empty for the local one; once each.
 const LIST: &str = r#"list() {
@@ -171,7 +175,8 @@ impl Adapter for Slurm {
         let cores = format!("--cpus-per-task={}", capacity.cores);
         let launcher: Vec<String> = launcher.map(str::to_owned).into_iter().chain([cores]).collect();
         let launcher = if *n_nodes > 1 { &launcher[..] } else { &[] };
-        let script = script(&self.site, &self.agent_command, launcher, request);
+        let before = [FIND_END.to_owned()];
+        let script = script_after(&self.site, &self.agent_command, launcher, &before, request);
         self.shell(SUBMIT, words, script)
     }
 

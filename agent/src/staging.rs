@@ -505,7 +505,9 @@ impl Mover {
         let (cache, held) = (Arc::clone(&self.cache), Arc::clone(held));
         let put = move || match is_writable {
             true => place::copy(&pin.path, &target, held.stop()),
-            false => place::link(&pin.path, &target, held.stop()),
+            false => {
+                place::give(&pin.path, &target, held.stop(), |from, to| place::link(from, to, held.stop()))
+            }
         };
         let work = move || {
             put().or_else(|error| {

@@ -103,6 +103,9 @@ impl Landing {
     pub fn place_among(&self, to: &str, sha256: &Digest, folders: &mut HeldFolders) -> Result<Place, String> {
         // Whatever a manager says, nothing is written outside of the folder.
         let path = safe_relative(to).ok_or("it would be outside of the folder")?;
+        if path.components().any(|part| part.as_os_str() == ".pilotfish") {
+            return Err("it would be in the folder of a manager".to_owned());
+        }
         let (parents, name) = (path.parent().unwrap_or(Path::new("")), path.file_name().unwrap_or_default());
         let held = match folders.0.get(parents) {
             Some(held) => Arc::clone(held),

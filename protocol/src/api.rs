@@ -177,6 +177,10 @@ pub struct TaskSelection {
 pub struct Changed {
     /// How many tasks were concerned.
     pub n_tasks: u64,
+    /// How many done tasks ran without tasks which are open again (`on_failed_dependency: run`), or after such tasks. They
+    /// stay as they are.
+    #[serde(default)]
+    pub n_stale: u64,
 }
 
 /// Why an attempt failed, for programs and for people.

@@ -128,6 +128,15 @@ fn of_word(word: &str) -> Option<Outlook> {
 
 /// What others say.
 fn of_sentence(said: &str) -> Option<Outlook> {
+    // Grid Engine names all that the job cannot have now: places in a parallel environment come free, and queues that it
+    // does not ask for are no matter.
+    let is_of_now = |part: &str| {
+        part.contains("hard queue list") || (part.contains("in pe \"") && part.contains("offers"))
+    };
+    if said.split("; ").any(is_of_now) {
+        let rest: Vec<&str> = said.split("; ").filter(|part| !is_of_now(part)).collect();
+        return if rest.is_empty() { Some(Outlook::Ends) } else { of_sentence(&rest.join("; ")) };
+    }
     let says = |parts: &[&str]| parts.iter().any(|part| said.contains(part));
     if says(&["can never run", "will never run", "never be able to run", "cannot run", "can not run"]) {
         return Some(Outlook::Never(NOWHERE));
@@ -167,6 +176,10 @@ mod tests {
             "QOSGrpGRES",
             "Not Running: Insufficient amount of resource: ncpus (R: 4 A: 0 T: 8)",
             "Not Running: User has reached server running job limit: limit has been reached",
+            "cannot run in queue \"short.q\" because it is not contained in its hard queue list (-q); cannot run in PE \
+             \"smp\" because it only offers 0 slots",
+            "cannot run in PE \"smp\" because it only offers 0 slots; queue instance \"all.q@n1\" dropped because it is \
+             temporarily not available",
         ] {
             assert_eq!(Outlook::of(words), Outlook::Ends, "{words}");
         }

@@ -126,6 +126,7 @@ fn everything_fits_a_terminal_of_80_columns() {
     );
     assert_eq!(shown.code, Some(1), "{}", shown.text);
     let bar: Vec<&str> = shown.text.split(['\n', '\r']).filter(|line| line.contains("2 failed")).collect();
+    assert!(!bar.is_empty(), "no bar: {}", shown.text);
     bar.iter().for_each(|line| fits("the bar", line));
     sandbox.ok(&["submit", "-q", "--name", &name, "--array", "1-1000000", "--", "sleep", "1000"]);
     sandbox.ok(&["pause", "2"]);

@@ -137,8 +137,22 @@ pub(super) fn state_of(letters: &str, reason: Option<&str>) -> BatchState {
 /// Words by the number of the job.
 type Reasons = HashMap<String, String>;
 
-/// Why jobs could not be started, and what the scheduler says of those that wait. What it says of the whole
-/// cluster counts for each job of which it says nothing else; clusters may keep all of this to themselves.
+/// The queue that a job does not ask for, as these words say.
+fn queue_not_asked_for(words: &str) -> Option<&str> {
+    words.split_once("because it is not contained in its hard queue list")?.0.split('"').nth(1)
+}
+
+/// Of words about the whole cluster, those about queues that the job asks for. `said`: what is said of the job itself.
+fn of_its_queues<'a>(general: &[&'a str], said: &[&str]) -> Vec<&'a str> {
+    let others: Vec<&str> = said.iter().filter_map(|words| queue_not_asked_for(words)).collect();
+    let queue = |words: &'a str| words.split_once("queue instance \"")?.1.split(['@', '"']).next();
+    let is_its = |words: &&'a str| queue(*words).is_some_and(|queue| !others.contains(&queue));
+    general.iter().copied().filter(is_its).collect()
+}
+
+/// Why jobs could not be started, and what the scheduler says of those that wait. What it says of queues counts for jobs
+/// that ask for them, and all that it says of the whole cluster for each job of which it says nothing else. Clusters may
+/// keep all of this to themselves.
 fn details_of(text: &str) -> Option<(Reasons, Reasons)> {
     let document = parse(text, "detailed_job_info")?;
     let of = |job: Node| {
@@ -152,17 +166,24 @@ fn details_of(text: &str) -> Option<(Reasons, Reasons)> {
         let lists = all(document.root_element(), list).flat_map(|list| list.children());
         lists.filter_map(|message| Some((message, field(message, "MES_message")?)))
     };
-    let general = messages("SME_global_message_list").map(|(_, words)| words).collect::<Vec<_>>().join("; ");
-    let numbers = jobs.children().filter_map(|job| field(job, "JB_job_number"));
-    let mut waits: Reasons = numbers.map(|number| (number.to_owned(), String::new())).collect();
+    let general: Vec<&str> = messages("SME_global_message_list").map(|(_, words)| words).collect();
+    let mut said: HashMap<&str, Vec<&str>> = HashMap::new();
     for (message, words) in messages("SME_message_list") {
         for number in all(message, "ULNG_value").filter_map(|number| number.text()) {
-            let Some(said) = waits.get_mut(number.trim()) else { continue };
-            said.push_str(if said.is_empty() { "" } else { "; " });
-            said.push_str(words);
+            said.entry(number.trim()).or_default().push(words);
         }
     }
-    waits.values_mut().filter(|said| said.is_empty()).for_each(|said| said.clone_from(&general));
+    let numbers = jobs.children().filter_map(|job| field(job, "JB_job_number"));
+    let waits = numbers.map(|number| {
+        let said = said.get(number).map_or(&[][..], Vec::as_slice);
+        let own = said.iter().copied().filter(|words| queue_not_asked_for(words).is_none());
+        let mut words: Vec<&str> = own.chain(of_its_queues(&general, said)).collect();
+        if said.is_empty() {
+            words.clone_from(&general);
+        }
+        (number.to_owned(), words.join("; "))
+    });
+    let waits = waits.collect();
     Some((failures, waits))
 }
 

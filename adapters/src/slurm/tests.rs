@@ -34,10 +34,38 @@ fn the_join_document_is_in_the_script_only() {
     );
     assert_eq!(
         String::from_utf8_lossy(&command.stdin),
-        "#!/bin/sh\n(umask 077; mkdir -p /scratch/pilots/pf1-2 && : >> /scratch/pilots/pf1-2/job.log) && \
-         exec >> /scratch/pilots/pf1-2/job.log 2>&1\nmodule load glibc\nexec '/opt/pilot fish/agent' run --tag pf1-2 --join - <<'PILOTFISH-JOIN'\n\
-         {\"token\":\"secret\"}\nPILOTFISH-JOIN\n"
+        format!(
+            "#!/bin/sh\n(umask 077; mkdir -p /scratch/pilots/pf1-2 && : >> /scratch/pilots/pf1-2/job.log) && \
+             exec >> /scratch/pilots/pf1-2/job.log 2>&1\nmodule load glibc\n{FIND_END}\n\
+             exec '/opt/pilot fish/agent' run --tag pf1-2 --join - <<'PILOTFISH-JOIN'\n\
+             {{\"token\":\"secret\"}}\nPILOTFISH-JOIN\n"
+        )
     );
+}
+
+#[test]
+fn the_pilot_is_told_when_its_job_ends_where_slurm_has_not_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let end_is = |variables: &[(&str, &str)], squeue: &str| {
+        let program = folder.path().join("squeue");
+        std::fs::write(&program, format!("#!/bin/sh\n{squeue}\n")).expect("a program");
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        std::fs::set_permissions(&program, mode).expect("a program");
+        let mut shell = std::process::Command::new("/bin/sh");
+        shell.args(["-ec", &format!("{FIND_END}\necho \"<${{SLURM_JOB_END_TIME-}}>\"")]).env_clear();
+        shell.env("PATH", format!("{}:/usr/bin:/bin", folder.path().display())).env("TZ", "UTC");
+        let output = shell.envs(variables.iter().copied()).output().expect("a shell");
+        assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    };
+    let job = [("SLURM_JOB_ID", "7"), ("SLURM_TIME_FORMAT", "relative")];
+    let says =
+        "[ \"$*\" = '-h -j 7 -o %e' ] && [ $SLURM_TIME_FORMAT = standard ] && echo 2126-11-29T16:20:00";
+    assert_eq!(end_is(&job, says), "<4951642800>");
+    assert_eq!(end_is(&[job[0], ("SLURM_JOB_END_TIME", "5")], says), "<5>");
+    for failing in ["echo NONE", "echo 2020-01-01T00:00:00", "echo Unable to contact >&2; exit 1", "true"] {
+        assert_eq!(end_is(&job, failing), "<>", "{failing}");
+    }
 }
 
 #[test]

@@ -26,7 +26,10 @@ impl Driver {
         if is_suspect && suspects::is_killed(&exit.outcome) {
             exit.is_out_of_memory = self.memory_killer.has_struck();
         }
-        let held_for = suspects::held_for(&exit.outcome).filter(|_| !is_success);
+        let held_for = match is_success {
+            true => suspects::success_held_for(Duration::from_micros(exit.wall_us)),
+            false => suspects::held_for(&exit.outcome),
+        };
         if self.signalled_at.is_some() {
             let is_host_going = is_suspect && self.ended_with_signal(&exit) && self.stop_at.is_none();
             self.on_exit(exit);
@@ -72,16 +75,16 @@ impl Driver {
 
     /// Whether a process ended within a moment of the signal to the pilot.
     fn ended_with_signal(&self, exit: &Exit) -> bool {
-        let ended = exit.started + Duration::from_micros(exit.wall_us);
-        self.signalled_at.is_some_and(|signalled| ended <= signalled + suspects::WINDOW)
+        self.signalled_at.is_some_and(|signalled| ended_at(exit) <= signalled + suspects::WINDOW)
     }
 
     /// Whether the platform ended the process that way: by a signal, or after it signalled the pilot by whatever the
     /// program makes of the same signal, which may take the time that a host gives before it goes. One that fails by
-    /// itself then runs once more elsewhere.
+    /// itself then runs once more elsewhere, and so does one that may have been cut short.
     fn is_the_platforms(&self, job: JobId, exit: &Exit) -> bool {
-        if self.signalled_at.is_none() || self.is_success(job, &exit.outcome) {
-            return false;
+        let Some(signalled) = self.signalled_at else { return false };
+        if self.is_success(job, &exit.outcome) {
+            return suspects::is_cut_short(ended_at(exit), signalled);
         }
         let is_failed = matches!(exit.outcome, Outcome::Code(_) | Outcome::BadAnswer { .. });
         suspects::may_be_the_platforms(&exit.outcome) || is_failed
@@ -175,6 +178,10 @@ impl Driver {
             self.release();
         }
     }
+}
+
+fn ended_at(exit: &Exit) -> Instant {
+    exit.started + Duration::from_micros(exit.wall_us)
 }
 
 /// How a process's end looks to the core.

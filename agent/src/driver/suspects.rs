@@ -4,7 +4,11 @@
 //! If the pilot is signalled meanwhile, its platform ended the task. If it is killed, it has reported nothing, and
 //! the manager counts the task as lost with its pilot.
 //!
-//! The slot of such a task is free at once; only what came of the task waits. Successes never wait.
+//! A success may be the platform's doing, too. A script whose running step is ended by the signal goes on with its next
+//! one, and ends with success before the signal reaches the script itself. So a success that comes within a moment of
+//! the pilot's own signal is no proof, and that of a task of some length waits for a part of the time that it took.
+//!
+//! The slot of such a task is free at once; only what came of the task waits.
 
 use std::{
     collections::VecDeque,
@@ -21,6 +25,15 @@ pub(super) const WINDOW: Duration = Duration::from_secs(3);
 /// A program that catches the signal which all processes get may end by any code, but the pilot has the same signal
 /// within this time.
 const CAUGHT: Duration = Duration::from_micros(FAILURES_HELD_BACK.0);
+
+/// A success that comes within this time after the pilot's signal may be that of a program that was cut short.
+pub(super) const CUT_SHORT: Duration = Duration::from_secs(1);
+
+/// Successes of shorter tasks are reported at once: there may be thousands a second.
+const SHORT: Duration = Duration::from_millis(20);
+/// A success is held back for this part of the time that its task took, but not for less than [`SUCCESS_HELD_MIN`].
+const PART_OF_TASK: u32 = 16;
+const SUCCESS_HELD_MIN: Duration = Duration::from_millis(5);
 
 /// Ends that are held back. There may be thousands where every task fails, so the ends of each window stand in the order
 /// in which they are due.
@@ -86,6 +99,16 @@ pub(super) fn held_for(outcome: &Outcome) -> Option<Duration> {
     }
 }
 
+/// For how long the success of a task is held back that took so long.
+pub(super) fn success_held_for(wall: Duration) -> Option<Duration> {
+    (wall >= SHORT).then(|| (wall / PART_OF_TASK).clamp(SUCCESS_HELD_MIN, CAUGHT))
+}
+
+/// Whether a program that ended with success at that time may have been cut short by what signalled the pilot.
+pub(super) fn is_cut_short(ended: Instant, signalled: Instant) -> bool {
+    ended + CAUGHT >= signalled && ended <= signalled + CUT_SHORT
+}
+
 /// Whether the platform may have ended a process so. SIGKILL is among the signals: what the pilot itself kills has
 /// another outcome.
 pub(super) fn may_be_the_platforms(outcome: &Outcome) -> bool {
@@ -139,6 +162,25 @@ mod tests {
         assert!(own.iter().all(|outcome| held_for(outcome) == Some(CAUGHT)));
         assert!(ours.iter().all(|outcome| held_for(outcome).is_none()));
         assert!(is_killed(&Outcome::Code(137)) && !is_killed(&Outcome::Code(143)));
+    }
+
+    #[test]
+    fn successes_wait_for_a_part_of_the_time_of_their_tasks() {
+        let held_for =
+            |wall_ms| success_held_for(Duration::from_millis(wall_ms)).map_or(0, |held| held.as_millis());
+        let expected = [(0, 0), (19, 0), (20, 5), (160, 10), (3_200, 200), (60_000, 250)];
+        assert!(expected.iter().all(|(wall_ms, ms)| held_for(*wall_ms) == *ms), "{}", held_for(3_200));
+    }
+
+    #[test]
+    fn a_success_near_the_pilots_signal_is_no_proof() {
+        let signalled = Instant::now() + Duration::from_secs(60);
+        let is_cut = |before_ms, after_ms| {
+            let ended = signalled - Duration::from_millis(before_ms) + Duration::from_millis(after_ms);
+            is_cut_short(ended, signalled)
+        };
+        assert!(is_cut(250, 0) && is_cut(1, 0) && is_cut(0, 1000));
+        assert!(!is_cut(300, 0) && !is_cut(0, 1100));
     }
 
     #[test]

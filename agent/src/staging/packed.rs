@@ -246,7 +246,9 @@ impl Mover {
                 }
                 cache.give(&sha256, |object| match is_writable {
                     true => place::copy(object, &target, held.stop()),
-                    false => std::fs::hard_link(object, &target),
+                    false => {
+                        place::give(object, &target, held.stop(), |from, to| std::fs::hard_link(from, to))
+                    }
                 })
             };
             Ok(wanted.into_iter().map(give).collect())

@@ -13,10 +13,14 @@ use std::{
 
 use scheduler::digest::Digest;
 
+use super::cache::OBJECT_MODE;
 use crate::{client::random, private, sha256};
 
 /// So much is copied before it is looked whether it is still wanted.
 const PIECE_BYTES: u64 = 64 << 20;
+
+/// Larger files are shared by tasks of root, too: a copy for each task would fill disks.
+const COPIED_FOR_ROOT_MAX: u64 = 16 << 20;
 
 /// Says to who is in the middle of a file that nobody wants it any more.
 #[derive(Debug, Default)]
@@ -53,6 +57,33 @@ pub fn link(object: &Path, target: &Path, stop: &Stop) -> io::Result<()> {
         Err(_) => symlink(object, target),
         Ok(()) => Ok(()),
     }
+}
+
+/// Gives a task a file of the cache that it is only to read: as `share` does, or by a copy where this process acts as
+/// root and the file is small. Root can write to files that nobody may write, and other tasks have the same file.
+///
+/// # Errors
+/// As those of [`copy`] and `share`.
+pub fn give(
+    object: &Path,
+    target: &Path,
+    stop: &Stop,
+    share: impl FnOnce(&Path, &Path) -> io::Result<()>,
+) -> io::Result<()> {
+    give_to(private::user(), (object, target), stop, share)
+}
+
+fn give_to(
+    user: u32,
+    (object, target): (&Path, &Path),
+    stop: &Stop,
+    share: impl FnOnce(&Path, &Path) -> io::Result<()>,
+) -> io::Result<()> {
+    if user != 0 || fs::metadata(object)?.len() > COPIED_FOR_ROOT_MAX {
+        return share(object, target);
+    }
+    copy(object, target, stop)?;
+    fs::set_permissions(target, fs::Permissions::from_mode(OBJECT_MODE))
 }
 
 /// Gives a task a file of its own that it may change; where the file system can, it shares what is not changed.
@@ -164,8 +195,8 @@ mod tests {
         thread,
     };
 
-    use super::{Stop, copy, deliver, executable, link, share};
-    use crate::opened::testing::make_pipe;
+    use super::{COPIED_FOR_ROOT_MAX, Stop, copy, deliver, executable, give_to, link, share};
+    use crate::{opened::testing::make_pipe, staging::cache::OBJECT_MODE};
 
     #[test]
     fn what_a_task_may_change_is_its_own_and_the_rest_is_shared() {
@@ -181,6 +212,24 @@ mod tests {
         share(&at("object"), &at("task/c")).unwrap();
         assert!(at("task/c").is_symlink());
         assert!(share(&at("nowhere"), &at("task/d")).is_err());
+    }
+
+    #[test]
+    fn tasks_of_root_have_small_files_of_their_own_and_those_of_others_share_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("object"), "abc").unwrap();
+        fs::File::create(at("large")).unwrap().set_len(COPIED_FOR_ROOT_MAX + 1).unwrap();
+        let n_names = |name: &str| fs::metadata(at(name)).unwrap().nlink();
+        let stop = Stop::default();
+        for (user, target, from, n) in [(0, "a", "object", 1), (0, "b", "large", 2), (1000, "c", "object", 2)]
+        {
+            give_to(user, (&at(from), &at(target)), &stop, |from, to| link(from, to, &stop)).unwrap();
+            assert_eq!(n_names(from), n, "{user} {target}");
+        }
+        fs::write(at("object"), "spoilt").unwrap();
+        assert_eq!(fs::read_to_string(at("a")).unwrap(), "abc");
+        assert_eq!(fs::metadata(at("a")).unwrap().mode() & 0o777, OBJECT_MODE);
     }
 
     #[test]

@@ -246,9 +246,9 @@ fn many_small_files_come_in_a_pack_with_two_names_each_or_one_by_one_from_an_old
             continue;
         }
         assert_eq!(asked, (1, 0), "both tasks need the same pack");
-        // Its name in the cache, and those in the folders of both tasks.
+        // Its name in the cache, and those in the folders of both tasks; tasks of root have copies.
         let facts = fs::metadata(scene.at("task1").join(&named[8].to)).unwrap();
-        assert_eq!(facts.nlink(), 3);
+        assert_eq!(facts.nlink(), if crate::private::user() == 0 { 1 } else { 3 });
         let size = |n: usize| contents(n).len() as u64;
         let moved = scene.stager.as_ref().unwrap().take_moved()[0].1;
         let (all, once): (u64, u64) = ((0..N).map(size).sum(), (0..N).step_by(2).map(size).sum());

@@ -89,7 +89,7 @@ pub async fn change(targets: &[String], view: &ViewArgs, change: Change) -> Resu
                         n_meant,
                         n_cancelled,
                     };
-                    let text = done.text(change, target.tasks.is_some());
+                    let text = done.text(change, target.tasks.is_some()) + &stale(changed.n_stale);
                     rows.push(Row { job, n_tasks, n_meant, text });
                 }
                 Err(Failure::BadInput(lines)) => refusals.extend(lines),
@@ -105,6 +105,15 @@ pub async fn change(targets: &[String], view: &ViewArgs, change: Change) -> Resu
         }
     }
     if refusals.is_empty() { Ok(Outcome::Fine) } else { Err(Failure::BadInput(refusals)) }
+}
+
+/// Says that tasks which ran without others that are open again stay as they are; nothing where there are none.
+fn stale(n_tasks: u64) -> String {
+    match n_tasks {
+        0 => String::new(),
+        1 => "; 1 done task that ran without these stays as it is".to_owned(),
+        n => format!("; {} that ran without these stay as they are", counted(n, "done task")),
+    }
 }
 
 /// What came of a change.

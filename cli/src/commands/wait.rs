@@ -89,9 +89,12 @@ pub async fn run(args: WaitArgs) -> Result<Outcome, Failure> {
     };
     let again = goes_on(&again, &args.view.place.flags());
     let Some(ended) = unless_interrupted(all, &again).await? else { return Ok(Outcome::Interrupted) };
-    let Some(ended) = ended else {
-        tell_state(client, &jobs, args.timeout.as_deref().unwrap_or_default()).await;
-        return Ok(Outcome::TimedOut);
+    let ended = match ended {
+        Some(ended) => ended,
+        None => match tell_state(client, &jobs, args.timeout.as_deref().unwrap_or_default()).await {
+            Some(ended) => ended,
+            None => return Ok(Outcome::TimedOut),
+        },
     };
     if !args.view.quiet {
         ended.iter().for_each(warn_of_lost_output);
@@ -143,13 +146,17 @@ async fn all_over(client: &Client, jobs: &[JobId], args: &WaitArgs) -> Result<Ve
     Ok(ended)
 }
 
-/// Says on standard error how far jobs are that took longer than somebody would wait.
-async fn tell_state(client: &Client, jobs: &[JobId], after: &str) {
+/// Says on standard error how far jobs are that took longer than somebody would wait. Returns them if all are over after
+/// all.
+async fn tell_state(client: &Client, jobs: &[JobId], after: &str) -> Option<Vec<JobView>> {
     // A manager that is gone by now has no numbers; that the time is up is told anyway.
     let views = match tokio::time::timeout(LAST_LOOK_LIMIT, views_of(client, jobs)).await {
         Ok(Ok(views)) => views,
         Ok(Err(_)) | Err(_) => Vec::new(),
     };
+    if !views.is_empty() && views.iter().all(|job| job.ended_at.is_some()) {
+        return Some(views);
+    }
     let open: Vec<&JobView> = views.iter().filter(|job| job.ended_at.is_none()).collect();
     for job in &open {
         let state = if job.state == "paused" { "paused" } else { "running" };
@@ -159,4 +166,5 @@ async fn tell_state(client: &Client, jobs: &[JobId], after: &str) {
     if open.is_empty() {
         show::say(&format!("not all is over after {after}"));
     }
+    None
 }

@@ -180,7 +180,7 @@ pub(super) async fn profile(
 async fn change(context: &Context, user: User, job: JobId, change: JobChange) -> Result<Response, ApiError> {
     let caller = Caller { user: user.name, is_operator: user.is_operator };
     match context.state.handle.ask(|request| Event::JobChangeAsked { request, caller, job, change }).await? {
-        Answer::Changed { n_tasks } => Ok(json(StatusCode::OK, &Changed { n_tasks })),
+        Answer::Changed { n_tasks, n_stale } => Ok(json(StatusCode::OK, &Changed { n_tasks, n_stale })),
         Answer::Refused(refusal) => Err(refusal.into()),
         other => Err(ApiError::unexpected(&other)),
     }

@@ -1,8 +1,9 @@
 //! One manager a folder: an advisory lock that the kernel takes back when the process ends, however it ends.
 
 use std::{
-    fs::File,
+    fs::{self, File},
     io::{self, Read, Seek, Write},
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
 
@@ -14,12 +15,15 @@ use nix::{
 use protocol::private;
 
 use super::{
+    FILE as STORE,
     error::{Holder, StoreError},
     file_identity,
 };
 
 /// The lock file's name in the store's folder.
 pub(crate) const FILE: &str = "lock";
+/// What an operator may have put into a manager's folder before its first start.
+const CONFIGURATION: [&str; 2] = ["manager.yaml", ".gitignore"];
 /// No lock file is longer: two short lines.
 const LOCK_BYTES_MAX: u64 = 1024;
 
@@ -79,6 +83,7 @@ pub(super) fn create_folder(folder: &Path) -> Result<(), StoreError> {
     let failed = |source| folder_error(folder, "create the folder", source);
     if folder.is_dir() {
         let refused = |source| folder_error(folder, "use the folder", source);
+        refuse_folder_of_other_things(folder).map_err(refused)?;
         return private::take_folder(folder, Uid::effective().as_raw()).map_err(refused);
     }
     if folder.exists() {
@@ -89,6 +94,31 @@ pub(super) fn create_folder(folder: &Path) -> Result<(), StoreError> {
         return Ok(());
     };
     File::open(parent).and_then(|parent| parent.sync_all()).map_err(failed)
+}
+
+/// Refuses a folder that others may enter and that has other things in it than a manager's: it would be closed to them.
+fn refuse_folder_of_other_things(folder: &Path) -> io::Result<()> {
+    let is_open = fs::metadata(folder)?.permissions().mode() & 0o077 != 0;
+    let is_managers = [FILE, STORE].iter().any(|name| folder.join(name).symlink_metadata().is_ok());
+    if !is_open || is_managers {
+        return Ok(());
+    }
+    for entry in fs::read_dir(folder)? {
+        let name = entry?.file_name();
+        if !CONFIGURATION.iter().any(|known| name == *known) {
+            return Err(io::Error::new(
+                io::ErrorKind::PermissionDenied,
+                format!(
+                    "it has other things in it ({}), and a manager's folder is closed to others; name a folder of its own, \
+                     such as {}, or, if it is the manager's: chmod 700 {}",
+                    name.to_string_lossy(),
+                    folder.join(".pilotfish").display(),
+                    folder.display()
+                ),
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Opens a file to read and write, created for its owner only when it is missing.

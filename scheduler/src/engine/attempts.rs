@@ -69,6 +69,7 @@ impl Turn<'_> {
         self.record(Record::Reported { pilot, seq: report.seq, results, at: self.now });
         self.note_news(pilot, &failed, &returned);
         self.judge_pilot(pilot, n_done, &failed);
+        self.note_useful(pilot, n_done, &failed);
         outdone.into_iter().for_each(|other| self.drain_if_proved(other));
         for (job, tasks) in closed {
             self.follow_successes(pilot, job, &tasks);

@@ -512,6 +512,8 @@ pub enum Answer {
     Changed {
         /// Tasks cancelled or opened again.
         n_tasks: u64,
+        /// Done tasks that ran without tasks which are open again, and what followed from them. They stay as they are.
+        n_stale: u64,
     },
     /// What was said of tokens is kept, as of this time.
     TokensKept {

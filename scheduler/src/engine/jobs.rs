@@ -1,5 +1,7 @@
 //! Jobs: submitted, paused, resumed, cancelled, retried, over.
 
+use std::collections::BTreeMap;
+
 use super::{
     Turn,
     interface::{Answer, Caller, JobChange, JobRequest, Notice, Refusal, RequestId},
@@ -57,6 +59,7 @@ impl Turn<'_> {
         }
         let (state, is_over, is_paused) = (job.state(), job.ended_at.is_some(), job.is_paused);
         let refusal = |wanted| Refusal::WrongState { job: id, state, wanted };
+        let mut n_stale = 0;
         let n_tasks = match change {
             JobChange::Cancel(_) if is_over => return self.refuse(request, refusal("cancelled")),
             JobChange::Pause if is_over => return self.refuse(request, refusal("paused")),
@@ -69,10 +72,14 @@ impl Turn<'_> {
             JobChange::Pause => self.pause_job(id),
             JobChange::Resume if !is_paused => 0,
             JobChange::Resume => self.resume_job(id),
-            JobChange::Retry(tasks) => self.reopen_tasks(id, tasks),
+            JobChange::Retry(tasks) => {
+                let opened = self.reopen_tasks(id, tasks);
+                n_stale = self.n_stale(&opened);
+                opened.values().map(TaskSet::len).sum()
+            }
         };
         self.notify(Notice::JobChanged(id));
-        self.answer(request, Answer::Changed { n_tasks });
+        self.answer(request, Answer::Changed { n_tasks, n_stale });
     }
 
     /// Cancels open tasks; running ones are killed. Says how many.
@@ -107,8 +114,8 @@ impl Turn<'_> {
     }
 
     /// Opens failed and cancelled tasks again: those asked for, or else all that failed.
-    fn reopen_tasks(&mut self, id: JobId, asked: Option<TaskSet>) -> u64 {
-        let Some(job) = self.durable.jobs().get(&id) else { return 0 };
+    fn reopen_tasks(&mut self, id: JobId, asked: Option<TaskSet>) -> BTreeMap<JobId, TaskSet> {
+        let Some(job) = self.durable.jobs().get(&id) else { return BTreeMap::new() };
         let tasks = match asked {
             None => job.failed.clone(),
             Some(asked) => {
@@ -119,7 +126,7 @@ impl Turn<'_> {
         };
         let tasks = self.reopenable(id, tasks);
         if tasks.is_empty() {
-            return 0;
+            return BTreeMap::new();
         }
         let opened = self.forsaken_by(id, &tasks);
         for (job, tasks) in &opened {
@@ -135,7 +142,7 @@ impl Turn<'_> {
             self.notify(Notice::JobChanged(*job));
         }
         self.stir_platforms();
-        opened.values().map(TaskSet::len).sum()
+        opened
     }
 
     pub(super) fn open_job(&mut self, id: JobId) {

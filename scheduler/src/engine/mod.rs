@@ -58,6 +58,7 @@ mod reasons;
 mod reasons_of_policies;
 pub mod runtimes;
 mod serve;
+mod short_lived;
 mod shortlist;
 mod standby;
 mod suspects;

@@ -465,6 +465,7 @@ impl Turn<'_> {
             (LeaveReason::Signalled, _) => "it got a signal".into(),
         };
         self.record(Record::PilotLeft { pilot: id, why: why.clone(), at: self.now });
+        self.note_short_life(id, self.now, &why);
         self.volatile.former.remove(&id);
         self.bury(id);
         self.release_allocation(id, &why, false);
@@ -494,6 +495,10 @@ impl Turn<'_> {
         }
         if let Some(platform) = self.durable.pilots().get(&id).map(|pilot| pilot.platform) {
             self.note_lost(platform, n_blamed);
+        }
+        if n_blamed == 0 {
+            let heard = self.volatile.pilots.get(&id).map_or(self.now, |state| state.last_heard);
+            self.note_short_life(id, heard, why);
         }
         let jobs: Vec<JobId> = self
             .volatile

@@ -236,6 +236,7 @@ impl Turn<'_> {
         let is_failing = |state: &PlatformState| state.n_failures > 0 || state.full.is_some();
         let is_failing = self.volatile.platforms.get(&id).is_some_and(is_failing);
         let n_max = if is_failing { room.n.min(1) } else { room.n };
+        let n_max = if self.ends_pilots(id) { n_max.min(usize::from(n_live == 0)) } else { n_max };
         let wanted = wanted.max(missing.div_ceil(n_nodes));
         let because = Because {
             n_wanted: wanted as u64,

@@ -19,6 +19,7 @@ use super::{
     queue_reasons::QueueReason,
     quotas::Divided,
     scaling::Watch,
+    short_lived::ShortLived,
     standby::Parked,
     weight_history::Noted,
 };
@@ -308,6 +309,8 @@ pub struct PlatformState {
     pub unneeded_since: Option<Time>,
     /// What its vCPUs have been like.
     pub watch: Watch,
+    /// Its pilots that ended before they had done anything.
+    pub short_lived: ShortLived,
 }
 
 /// What a timer is for.

@@ -184,6 +184,27 @@ impl Turn<'_> {
         tasks
     }
 
+    /// How many tasks are done that wait for these by rule, directly or not: they ran without them.
+    pub(super) fn n_stale(&self, opened: &Tasks) -> u64 {
+        let (mut stale, mut cache) = (Tasks::new(), Backwards::new());
+        let mut new: Vec<(JobId, TaskSet)> = opened.iter().map(|(id, tasks)| (*id, tasks.clone())).collect();
+        while let Some((id, tasks)) = new.pop() {
+            for (follower, mut done) in self.volatile.graph.waiting_for(self.durable, &mut cache, id, &tasks)
+            {
+                let Some(job) = self.durable.jobs().get(&follower) else { continue };
+                done.remove_all(&job.open);
+                done.remove_all(&job.lost());
+                let known = stale.entry(follower).or_default();
+                done.remove_all(known);
+                known.insert_all(&done);
+                if !done.is_empty() {
+                    new.push((follower, done));
+                }
+            }
+        }
+        stale.values().map(TaskSet::len).sum()
+    }
+
     /// Tasks of other jobs, and others of this one, that were cancelled because these had failed, which are to be
     /// opened again: all for which nothing else is lost.
     pub(super) fn forsaken_by(&self, id: JobId, tasks: &TaskSet) -> Tasks {

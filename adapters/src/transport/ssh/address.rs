@@ -14,7 +14,13 @@ pub(super) struct Address {
 impl Address {
     /// The command by which a person logs in there.
     pub(super) fn by_hand(&self) -> String {
-        let mut words = self.words();
+        self.by_hand_with(None)
+    }
+
+    /// The same where a configuration of its own says what the words mean.
+    pub(super) fn by_hand_with(&self, config: Option<&str>) -> String {
+        let config = config.into_iter().flat_map(|path| ["-F".to_owned(), path.to_owned()]);
+        let mut words: Vec<String> = config.chain(self.words()).collect();
         // Addresses that begin with `-` are refused earlier, so that nobody needs to type `--`.
         words.retain(|word| word != "--");
         let words = words.iter().map(|text| word(text));

@@ -114,7 +114,7 @@ async fn submit(
     if !submitted.is_repeat {
         return Ok(jobs);
     }
-    let (mut n_done, mut n_all, mut n_lost) = (0, 0, 0);
+    let (mut n_done, mut n_all, mut n_lost, mut n_stale) = (0, 0, 0, 0);
     for id in &jobs {
         let before = client.job(*id).await?;
         n_all += before.counts.total;
@@ -127,8 +127,18 @@ async fn submit(
         let counts = client.job(*id).await?.counts;
         if args.retry_failed && counts.failed + counts.cancelled > 0 {
             let all = format!("0-{}", counts.total.saturating_sub(1));
-            client.change(*id, "retry", Some(all)).await?;
+            n_stale = n_stale.max(client.change(*id, "retry", Some(all)).await?.n_stale);
         }
+    }
+    if n_stale > 0 {
+        let (stay, anew) = match n_stale {
+            1 => ("stays as it is", "it"),
+            _ => ("stay as they are", "them"),
+        };
+        show::say(&format!(
+            "{} that ran without what failed {stay}; --fresh runs {anew} again, with all others",
+            counted(n_stale, "done task")
+        ));
     }
     if n_done > 0 && (!args.quiet || n_lost > 0) {
         let first = jobs.first().map_or(0, |id| id.0);

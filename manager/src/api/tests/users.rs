@@ -65,10 +65,10 @@ async fn jobs_are_paused_cancelled_and_retried() {
     let scene = Scene::start().await;
     let id = scene.submit(&echo(10)).await;
     let change = async |what: &str, body| scene.post(&format!("/api/v1/jobs/{id}/{what}"), body).await;
-    assert_eq!(change("pause", json!({})).await.json(), json!({"n_tasks": 10}));
+    assert_eq!(change("pause", json!({})).await.json(), json!({"n_tasks": 10, "n_stale": 0}));
     assert_eq!(scene.get(&format!("/api/v1/jobs/{id}")).await.json()["state"], "paused");
     assert_eq!(change("resume", json!({})).await.status, 200);
-    assert_eq!(change("cancel", json!({"tasks": "2-3,7"})).await.json(), json!({"n_tasks": 3}));
+    assert_eq!(change("cancel", json!({"tasks": "2-3,7"})).await.json(), json!({"n_tasks": 3, "n_stale": 0}));
     let page = scene.get(&format!("/api/v1/jobs/{id}/tasks?state=cancelled&limit=2")).await.json();
     assert_eq!((&page["tasks"][1]["index"], &page["next"]), (&json!(3), &json!(7)));
     let page = scene.get(&format!("/api/v1/jobs/{id}/tasks")).await.json();
@@ -76,7 +76,7 @@ async fn jobs_are_paused_cancelled_and_retried() {
         page["tasks"].as_array().unwrap().iter().map(|row| row["state"].as_str().unwrap()).collect();
     assert_eq!(states.iter().filter(|state| **state == "cancelled").count(), 3);
     assert_eq!((states[1], states[2], states[3]), ("waiting", "cancelled", "cancelled"));
-    assert_eq!(change("retry", json!({"tasks": "0-3"})).await.json(), json!({"n_tasks": 2}));
+    assert_eq!(change("retry", json!({"tasks": "0-3"})).await.json(), json!({"n_tasks": 2, "n_stale": 0}));
     assert_eq!(
         scene.call("POST", &format!("/api/v1/jobs/{id}/cancel"), &scene.ann(), Body::empty()).await.status,
         200

@@ -265,6 +265,28 @@ fn a_file_in_place_of_the_folder_is_refused() {
 }
 
 #[test]
+fn a_folder_that_others_use_is_refused_and_stays_open_to_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let mode_of = || fs::metadata(folder.path()).unwrap().permissions().mode() & 0o777;
+    let permit = |mode| fs::set_permissions(folder.path(), fs::Permissions::from_mode(mode)).unwrap();
+    permit(0o755);
+    fs::write(folder.path().join("data.txt"), "shared").unwrap();
+    let refusal = refusal(folder.path());
+    assert!(refusal.contains("it has other things in it (data.txt)"), "{refusal}");
+    assert_eq!((mode_of(), fs::read_dir(folder.path()).unwrap().count()), (0o755, 1));
+    // Nobody else uses it, or it has what an operator has put there.
+    permit(0o700);
+    drop(Store::open(folder.path()).unwrap());
+    permit(0o755);
+    drop(Store::open(folder.path()).unwrap());
+    assert_eq!(mode_of(), 0o700);
+    let configured = tempfile::tempdir().unwrap();
+    fs::set_permissions(configured.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(configured.path().join("manager.yaml"), "platforms: []").unwrap();
+    drop(Store::open(configured.path()).unwrap());
+}
+
+#[test]
 fn a_newer_store_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     open(folder.path()).connection.pragma_update(None, "user_version", 7).unwrap();

@@ -160,8 +160,10 @@ impl Pair<'_> {
             }
             let is_second = std::mem::replace(&mut is_taken[*class as usize], true);
             match self.rule {
-                Rule::Same if n_members > 1 || is_second => return Err(self.not_same(task as u64)),
-                Rule::Spread if n_members > 1 => return Err(self.several(task as u64, n_members)),
+                Rule::Same if n_members == 1 && is_second => return Err(self.twice(task as u64)),
+                Rule::Same | Rule::Spread if n_members > 1 => {
+                    return Err(self.several(task as u64, n_members));
+                }
                 _ => {}
             }
         }
@@ -239,16 +241,6 @@ impl Pair<'_> {
         )
     }
 
-    fn not_same(&self, task: u64) -> Refusal {
-        let found = format!(
-            "`same` for task {task} with {}, beside task {task} of {} with {}",
-            self.values(self.own, task),
-            self.other,
-            self.values(self.on, task)
-        );
-        (found, self.give_the_same())
-    }
-
     fn several(&self, task: u64, n_members: usize) -> Refusal {
         let found = format!(
             "`{}` for task {task} with {}, which {n_members} tasks of {} have",
@@ -256,7 +248,19 @@ impl Pair<'_> {
             self.values(self.own, task),
             self.other
         );
-        (found, "write `tasks: groups` to wait for all of them".to_owned())
+        let expected =
+            "write `tasks: groups` to wait for all of them, or add a parameter that tells them apart";
+        (found, expected.to_owned())
+    }
+
+    fn twice(&self, task: u64) -> Refusal {
+        let found = format!(
+            "`{}` for task {task} with {}, which another task of this stage has, too, and one task of {}",
+            self.word(),
+            self.values(self.own, task),
+            self.other
+        );
+        (found, "write `tasks: spread` to have all of them wait for that one".to_owned())
     }
 
     fn too_many(&self, n: u64, what: &str) -> Refusal {

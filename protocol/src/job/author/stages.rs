@@ -368,6 +368,12 @@ fn parts(n_on: u64, reduce: &ReduceForm, problems: &mut Vec<Problem>) -> Option<
 
 /// A problem of a stage's job, where the field stands: in the stage, or at the top for all.
 fn placed(problem: Problem, path: &str, own: &[String]) -> Problem {
+    // What is read of files of values knows where it stands.
+    if !path.is_empty()
+        && problem.path.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    {
+        return problem;
+    }
     let field = problem.path.split(['.', '[']).next().unwrap_or_default();
     let is_own = own.iter().any(|name| name == field) || !JOB_FIELDS.contains(&field);
     match (is_own, path.is_empty()) {

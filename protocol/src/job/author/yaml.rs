@@ -1,5 +1,7 @@
 //! From text to YAML values, and from the parser's complaints to what an author can act on.
 
+use std::borrow::Cow;
+
 use serde_yaml::{Mapping, Value};
 
 use crate::job::Problem;
@@ -14,7 +16,7 @@ pub fn parse(text: &str) -> Result<Value, Vec<Problem>> {
     if let Some(problem) = excess(text) {
         return Err(vec![problem]);
     }
-    let value = serde_yaml::from_str(text).map_err(|error| {
+    let value = serde_yaml::from_str(&with_whole_characters(text)).map_err(|error| {
         let repeated = repeated_keys(text);
         if repeated.is_empty() { vec![explain(text, &error)] } else { repeated }
     })?;
@@ -24,6 +26,33 @@ pub fn parse(text: &str) -> Result<Value, Vec<Problem>> {
             Problem::new(path, "no mapping", "merge a mapping, or a list of them, like `<<: *NAME`");
         vec![Problem { line, ..problem }]
     })
+}
+
+/// Writes characters beyond U+FFFF out, which JSON has as two escapes (`\ud83d\ude00`) and YAML does not know so.
+fn with_whole_characters(text: &str) -> Cow<'_, str> {
+    let unit = |at: usize| {
+        let digits = text.get(at..at + 6)?.strip_prefix("\\u")?;
+        u16::from_str_radix(digits, 16).ok()
+    };
+    let (mut whole, mut copied) = (String::new(), 0);
+    for (at, _) in text.match_indices("\\u") {
+        let n_before = text[..at].bytes().rev().take_while(|byte| *byte == b'\\').count();
+        let pair = unit(at).zip(unit(at + 6)).filter(|_| at >= copied && n_before % 2 == 0);
+        let Some(Ok(character)) = pair.and_then(|(high, low)| {
+            let is_pair = (0xd800..0xdc00).contains(&high) && (0xdc00..0xe000).contains(&low);
+            is_pair.then(|| char::decode_utf16([high, low]).next())?
+        }) else {
+            continue;
+        };
+        whole.push_str(&text[copied..at]);
+        whole.push(character);
+        copied = at + 12;
+    }
+    if copied == 0 {
+        return Cow::Borrowed(text);
+    }
+    whole.push_str(&text[copied..]);
+    Cow::Owned(whole)
 }
 
 /// Puts fields of mappings that are merged where their `<<` stands, unless they stand there themselves. The order of
@@ -152,6 +181,17 @@ fn opened_at(message: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::parse;
+
+    #[test]
+    fn characters_that_json_writes_as_two_escapes_are_whole() {
+        let command =
+            |text: &str| parse(text).map(|value| value["command"].as_str().unwrap_or("").to_owned());
+        let both = r#"{"command": "a \ud83d\ude00 b \uD834\uDD1E \u00e9"}"#;
+        assert_eq!(command(both), Ok("a \u{1f600} b \u{1d11e} \u{e9}".to_owned()));
+        assert_eq!(command(r#"{"command": "\\ud83d\\ude00"}"#), Ok(r"\ud83d\ude00".to_owned()));
+        assert!(command(r#"{"command": "\ud83d"}"#).is_err());
+        assert_eq!(command(r"command: \ud8"), Ok(r"\ud8".to_owned()));
+    }
 
     #[test]
     fn what_is_left_open_is_told_where_there_is_text() {

@@ -190,8 +190,14 @@ fn what_waits_for_a_failure_is_cancelled_and_opened_again_with_it() {
     scene.done(pilot, jobs[1], "0,2");
     scene.restart();
     assert_eq!(scene.all_counts(&jobs[1..]), ["cancelled w0 p0 d2 f0 c1", "cancelled w0 p0 d0 f0 c1"]);
-    assert_eq!(scene.change(jobs[1], JobChange::Retry(Some(set("1")))), Some(Answer::Changed { n_tasks: 0 }));
-    assert_eq!(scene.change(jobs[0], JobChange::Retry(None)), Some(Answer::Changed { n_tasks: 3 }));
+    assert_eq!(
+        scene.change(jobs[1], JobChange::Retry(Some(set("1")))),
+        Some(Answer::Changed { n_tasks: 0, n_stale: 0 })
+    );
+    assert_eq!(
+        scene.change(jobs[0], JobChange::Retry(None)),
+        Some(Answer::Changed { n_tasks: 3, n_stale: 0 })
+    );
     let expected = ["active w1 p0 d2 f0 c0", "active w1 p0 d2 f0 c0", "active w1 p0 d0 f0 c0"];
     assert_eq!(scene.all_counts(&jobs), expected);
 }
@@ -209,6 +215,24 @@ fn what_runs_whatever_happened_waits_for_the_ends_alone() {
     // What it waits for runs once more: so does it.
     scene.change(jobs[0], JobChange::Retry(None));
     assert_eq!(scene.all_counts(&jobs), ["active w1 p0 d1 f0 c0", "active w1 p0 d0 f0 c0"]);
+}
+
+#[test]
+fn tasks_that_ran_without_what_is_opened_again_are_counted_with_what_followed_from_them() {
+    let mut scene = Scene::new();
+    let mut sum = stage(1, vec![(On::Stage(0), Edges::All)]);
+    sum.job.on_failed_dependency = OnFailedDependency::Run;
+    let jobs = scene.submit_all(vec![stage(2, vec![]), sum, stage(3, vec![(On::Stage(1), Edges::All)])]);
+    let pilot = scene.pilot(8);
+    scene.take(pilot);
+    scene.fail(pilot, jobs[0], 0, FailureKind::Exit { code: 1 });
+    scene.done(pilot, jobs[0], "1");
+    scene.done(pilot, jobs[1], "0");
+    scene.done(pilot, jobs[2], "0,2");
+    let opened = scene.change(jobs[0], JobChange::Retry(None));
+    assert_eq!(opened, Some(Answer::Changed { n_tasks: 1, n_stale: 3 }));
+    let expected = ["active w1 p0 d1 f0 c0", "done w0 p0 d1 f0 c0", "active w0 p1 d2 f0 c0"];
+    assert_eq!(scene.all_counts(&jobs), expected);
 }
 
 #[test]

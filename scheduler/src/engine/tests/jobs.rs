@@ -34,7 +34,7 @@ fn cancel_kills_what_runs_and_ignores_what_still_comes() {
     let job = scene.submit(job(4));
     let pilot = scene.pilot(2);
     scene.take(pilot);
-    assert_eq!(scene.change(job, JobChange::Cancel(None)), Some(Answer::Changed { n_tasks: 4 }));
+    assert_eq!(scene.change(job, JobChange::Cancel(None)), Some(Answer::Changed { n_tasks: 4, n_stale: 0 }));
     let told = commands(&scene.pull(pilot, hungry()).unwrap_or_default());
     assert!(told.contains(&PilotCommand::Kill { job, tasks: set("0-1") }), "{told:?}");
     scene.done(pilot, job, "0");
@@ -47,7 +47,10 @@ fn single_tasks_can_be_cancelled_and_tried_again() {
     let job = scene.submit(job(4));
     scene.change(job, JobChange::Cancel(Some(set("1-2"))));
     assert_eq!(scene.counts(job), "active w2 p0 d0 f0 c2");
-    assert_eq!(scene.change(job, JobChange::Retry(Some(set("0-3")))), Some(Answer::Changed { n_tasks: 2 }));
+    assert_eq!(
+        scene.change(job, JobChange::Retry(Some(set("0-3")))),
+        Some(Answer::Changed { n_tasks: 2, n_stale: 0 })
+    );
     assert_eq!(scene.counts(job), "active w4 p0 d0 f0 c0");
 }
 

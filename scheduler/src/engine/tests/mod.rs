@@ -27,6 +27,7 @@ mod profiling;
 mod scaling;
 mod serving;
 mod sharing;
+mod short_lives;
 mod shortlists;
 mod submitting;
 mod suspects;

@@ -98,7 +98,7 @@ impl Opening {
             let (host, port, user) = (needed("hostname"), needed("port"), needed("user"));
             Values { name: &address.host, host, port, user, alias, jump }.path(path).ok()
         });
-        let by_hand = address.by_hand();
+        let by_hand = address.by_hand_with(config.as_deref());
         Ok(Opening { address, by_hand, config, said, shared, own, of_user })
     }
 

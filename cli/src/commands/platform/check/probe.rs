@@ -115,7 +115,12 @@ async fn whence(client: &Client, job: &JobView, began: Instant) -> Result<String
     let node = pilots.first().map_or("?".to_owned(), |pilot| pilot.node.hostname.clone());
     match job.counts.failed {
         0 => Ok(format!("came home from {node} after {}", format::span(since(began)))),
-        _ => Err(format!("its task failed on {node}")),
+        _ => {
+            let why = client.explain(&format!("job/{}", job.id)).await;
+            let why =
+                why.map(|why| why.reasons.into_iter().map(|row| row.text).collect::<Vec<_>>().join("; "));
+            Err(format!("its task failed on {node}: {}", why.unwrap_or_default()))
+        }
     }
 }
 
