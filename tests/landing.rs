@@ -120,3 +120,141 @@ fn many_small_files_come_home_as_few_do() {
     sandbox.ok(&["run", "job.yaml", "--overwrite"]);
     assert!((1..=50).all(|n| is_right("second", n)));
 }
+
+/// `p` and `q` both leave `out/f`, with what they are called in it, and `q` leaves `out/g` too.
+const STAGES: &str = "stages:
+  p: {command: 'mkdir d; echo p > d/f', workdir: scratch, outputs: [{from: d/, to: out}]}
+  q: {command: 'mkdir d; echo q > d/f; echo q > d/g', workdir: scratch, outputs: [{from: d/, to: out}]}
+  r: {command: 'echo r > h', workdir: scratch, after: q, outputs: [h]}
+";
+
+#[test]
+fn file_that_a_stage_has_left_is_not_overwritten_by_that_of_another_stage() {
+    let sandbox = Sandbox::new();
+    sandbox.write("flow.yaml", STAGES);
+    let words = "out/f of task 2.0: task 1.0 has left one of that name; `pilotfish fetch 2.0 --to FOLDER`";
+    let whole = |output: &Output| said(output).split_whitespace().collect::<Vec<_>>().join(" ");
+    // The second time nothing runs; `--overwrite` is about files of others.
+    for args in [&["run", "flow.yaml"][..], &["run", "flow.yaml"], &["run", "--overwrite", "flow.yaml"]] {
+        let output = sandbox.run(args);
+        assert_eq!(output.status.code(), Some(3), "{args:?}: {}", said(&output));
+        assert!(
+            whole(&output).contains(&format!("1 file not written: {words}")),
+            "{args:?}: {}",
+            whole(&output)
+        );
+        assert_eq!((sandbox.read("out/f"), sandbox.read("out/g")), ("p\n".into(), "q\n".into()));
+        assert_eq!(sandbox.read("h"), "r\n", "the stages behind it come home, too");
+    }
+    for what in ["2", "2.0"] {
+        let output = sandbox.run(&["fetch", what, "--overwrite"]);
+        assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+        assert!(whole(&output).contains(words), "{}", whole(&output));
+    }
+    sandbox.ok(&["fetch", "1"]);
+    assert_eq!(sandbox.read("out/f"), "p\n");
+    fs::create_dir(sandbox.path().join("there")).expect("a folder");
+    sandbox.ok(&["fetch", "2.0", "--to", "there"]);
+    assert_eq!(sandbox.read("there/out/f"), "q\n");
+    // Another workflow is another job: it may replace what this one has left, and not its own.
+    sandbox.write("flow.yaml", &STAGES.replace("echo", "echo new"));
+    let output = sandbox.run(&["run", "flow.yaml"]);
+    assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+    assert!(
+        whole(&output).contains("out/f of task 5.0: task 4.0 has left one of that name"),
+        "{}",
+        whole(&output)
+    );
+    assert_eq!((sandbox.read("out/f"), sandbox.read("h")), ("new p\n".into(), "new r\n".into()));
+}
+
+#[test]
+fn file_that_a_stage_has_left_is_not_overwritten_when_stages_are_waited_for() {
+    let sandbox = Sandbox::new();
+    sandbox.write("flow.yaml", STAGES);
+    let manager = sandbox.serve(sandbox.command(&["serve", "--cores", "2"]));
+    let output = sandbox.run(&["submit", "--wait", "flow.yaml"]);
+    let told = said(&output).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(output.status.code(), Some(3), "{told}");
+    assert!(
+        told.contains("1 file not written: out/f of task 2.0: task 1.0 has left one of that name"),
+        "{told}"
+    );
+    assert_eq!((sandbox.read("out/f"), sandbox.read("h")), ("p\n".into(), "r\n".into()));
+    sandbox.ok(&["stop"]);
+    manager.wait();
+}
+
+#[test]
+fn file_that_a_task_has_left_is_not_overwritten_by_that_of_another_task_of_the_job() {
+    let sandbox = Sandbox::new();
+    // Task 1 waits for task 0 in that there is one core.
+    sandbox.write(
+        "job.yaml",
+        r#"command: 'echo {s} > "part-{s}-x.txt"; [ {s} != 1 ] || echo one > part-1-2-x.txt; echo same > "part-{s}-2-same.txt"; [ {s} = 1 ] || mv part-1-2-2-same.txt part-1-2-same.txt'
+sweep: {s: ["1", "1-2"]}
+workdir: scratch
+resources: {cores: 1}
+outputs: ["part-{s}-*.txt"]
+"#,
+    );
+    let output = sandbox.run(&["run", "-j", "1", "job.yaml"]);
+    let told = said(&output).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(output.status.code(), Some(3), "{told}");
+    // The other name of both has the same in both.
+    let words = "1 file not written: part-1-2-x.txt of task 1.1: task 1.0 has left one of that name";
+    assert!(told.contains(words), "{told}");
+    assert_eq!(
+        (sandbox.read("part-1-x.txt"), sandbox.read("part-1-2-x.txt")),
+        ("1\n".into(), "one\n".into())
+    );
+    assert_eq!(sandbox.read("part-1-2-same.txt"), "same\n");
+    let fetched = sandbox.run(&["fetch", "1", "--json"]);
+    assert_eq!(fetched.status.code(), Some(3));
+    let fetched: serde_json::Value = serde_json::from_slice(&fetched.stdout).expect("JSON");
+    assert_eq!(
+        (&fetched["n_files"], &fetched["n_same"], &fetched["n_refused"]),
+        (&0.into(), &4.into(), &1.into())
+    );
+}
+
+#[test]
+fn task_that_runs_again_replaces_its_own_file() {
+    let sandbox = Sandbox::new();
+    let command = "echo {n} $(cat ../../version) > o; [ {n} = 1 ] || [ -e ../../ok ] || exit 1";
+    let command = command.replace("../..", &sandbox.path().display().to_string());
+    sandbox.write("version", "old");
+    sandbox.write(
+        "job.yaml",
+        &format!("command: '{command}'\nsweep: {{n: [1, 2]}}\nworkdir: scratch\noutputs: [{{from: o, to: 'o{{n}}'}}]\n"),
+    );
+    assert_eq!(sandbox.run(&["run", "job.yaml"]).status.code(), Some(1));
+    assert_eq!(sandbox.read("o1"), "1 old\n");
+    sandbox.write("ok", "");
+    sandbox.write("version", "new");
+    sandbox.ok(&["run", "--retry-failed", "job.yaml"]);
+    assert_eq!((sandbox.read("o1"), sandbox.read("o2")), ("1 old\n".into(), "2 new\n".into()));
+    for version in ["newer", "newest"] {
+        sandbox.write("version", version);
+        sandbox.ok(&["run", "--fresh", "job.yaml"]);
+        assert_eq!(sandbox.read("o1"), format!("1 {version}\n"));
+    }
+}
+
+#[test]
+fn files_that_two_tasks_have_left_in_one_place_that_nodes_see_are_told() {
+    let sandbox = Sandbox::new();
+    let shared = sandbox.path().join("shared");
+    fs::create_dir(&shared).expect("a folder");
+    let stage = |name: &str| {
+        format!(
+            "  {name}: {{command: 'mkdir d; echo {name} > d/f', workdir: scratch, outputs: [{{from: d/, to: 'file://{}'}}]}}\n",
+            shared.display()
+        )
+    };
+    sandbox.write("flow.yaml", &format!("stages:\n{}{}", stage("p"), stage("q")));
+    let output = sandbox.run(&["run", "flow.yaml"]);
+    let told = said(&output).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(output.status.code(), Some(3), "{told}");
+    assert!(told.contains("/shared/f of task 2.0: task 1.0 has left one of that name there"), "{told}");
+}

@@ -269,6 +269,69 @@ fn a_budget_for_output_bounds_what_is_kept_and_nothing_else() {
     manager.wait();
 }
 
+#[test]
+fn values_that_a_cut_output_leaves_in_doubt_are_absent_and_it_is_said() {
+    let sandbox = Sandbox::new();
+    // The number is cut; the first match is in the gap; it is in the beginning; all is kept.
+    sandbox.write(
+        "job.yaml",
+        r#"name: much
+command: |
+  x() { head -c $1 /dev/zero | tr '\0' x; }
+  case {n} in
+    1) x 494; echo v=123456; x 900 | tr x 7;;
+    2) x 900; echo v=1; x 900; echo; echo v=2;;
+    3) echo v=3; x 2000; echo; echo v=4;;
+    4) echo v=5;;
+  esac
+sweep: {n: {range: [1, 4]}}
+results: {limit: 1kB, extract: {v: 'v=(\d+)', ours: '(\d+) bytes'}}
+"#,
+    );
+    let warning = "warning: 3 tasks of job 1 wrote more than results.limit (1000 B): values of results.extract may be \
+        missing from them; raise `results: {limit: 64MiB}`";
+    let manager = serve(&sandbox);
+    for command in
+        [&["submit", "--wait", "job.yaml"][..], &["wait", "1"], &["export", "1", "--format", "csv"]]
+    {
+        let said = sandbox.run(command);
+        assert!(said.status.success(), "{}", text(&said.stderr));
+        let warned = text(&said.stderr).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(warned.contains(warning), "{command:?}: {warned}");
+    }
+    let table = sandbox.ok(&["export", "1", "--format", "csv"]);
+    let values: Vec<Vec<&str>> =
+        table.lines().map(|line| line.rsplitn(3, ',').take(2).collect::<Vec<_>>()).collect();
+    assert_eq!(values, [["ours", "v"], ["", ""], ["", ""], ["", "3"], ["", "5"]], "{table}");
+    let words = |args: &[&str]| sandbox.ok(args).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words(&["job", "1"]).contains("3 tasks of job 1 wrote more than results.limit"));
+    assert!(
+        words(&["explain", "job", "1"])
+            .contains("3 tasks of it wrote more than is kept (1000 B, results.limit)")
+    );
+    assert!(words(&["tasks", "1"]).contains("3 tasks here wrote more than is kept (results.limit)"));
+    assert!(words(&["task", "1.0"]).contains("the task wrote more than is kept (results.limit)"));
+    assert!(
+        words(&["explain", "task", "1.1"]).contains("it wrote more than is kept (1000 B, results.limit)")
+    );
+    for whole in [words(&["task", "1.3"]), words(&["explain", "task", "1.3"])] {
+        assert!(!whole.contains("more than is kept"), "{whole}");
+    }
+    sandbox.ok(&["stop"]);
+    manager.wait();
+    let sandbox = Sandbox::new();
+    // The same of the limit that holds when a job says none, in one process.
+    sandbox.write(
+        "run.yaml",
+        "command: |\n  head -c 524283 /dev/zero | tr '\\0' x; echo v=123456; head -c 900000 /dev/zero | tr '\\0' 7\n\
+         results: {extract: {v: 'v=(\\d+)'}}\n",
+    );
+    let said = sandbox.run(&["run", "run.yaml"]);
+    let warned = text(&said.stderr).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(warned.contains("1 task of job 1 wrote more than results.limit (1.0 MiB)"), "{warned}");
+    assert_eq!(sandbox.json(&["tasks", "1"])[0]["extracted"]["v"], serde_json::Value::Null);
+}
+
 /// Files of a folder and below it.
 fn n_files(folder: &std::path::Path) -> usize {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();

@@ -13,7 +13,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use protocol::{codec::Format, pilot::Tail};
+use protocol::{codec::Format, kept::left_out_line, pilot::Tail};
 
 use scheduler::ids::TaskId;
 
@@ -72,8 +72,7 @@ impl Contents {
                 }
                 let (_, end, text) = streams.entry((task, *run, name)).or_insert((*attempt, 0, Vec::new()));
                 if at > *end {
-                    let line = format!("\n[pilotfish: {} bytes left out]\n", at - *end);
-                    text.extend_from_slice(line.as_bytes());
+                    text.extend_from_slice(left_out_line(at - *end).as_bytes());
                 }
                 let n_known = usize::try_from(end.saturating_sub(at)).unwrap_or(usize::MAX);
                 text.extend_from_slice(bytes.get(n_known..).unwrap_or_default());

@@ -9,16 +9,19 @@ use std::{
     io,
     os::{fd::AsRawFd, unix::fs::OpenOptionsExt},
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use agent::staging::cache::hash_of;
 use nix::fcntl::OFlag;
 use protocol::job::safe_relative;
-use scheduler::digest::Digest;
+use scheduler::{
+    digest::Digest,
+    ids::{JobId, TaskId},
+};
 
 use crate::failure::words;
-use record::Record;
+use record::{Brought, Leaver, Record};
 
 /// The answer to whether a file may be written somewhere.
 #[derive(Debug)]
@@ -66,9 +69,12 @@ pub struct Landing {
     held: File,
     /// Whether files may be replaced that others have put there, or changed.
     overwrites: bool,
-    /// What was brought before, by its path.
-    brought: HashMap<String, Digest>,
+    /// What was brought, by its path.
+    brought: Mutex<HashMap<String, Brought>>,
     record: Option<Record>,
+    /// Whose tasks have left what comes, and the workflow of that job.
+    job: JobId,
+    workflow: Arc<str>,
 }
 
 impl Landing {
@@ -79,8 +85,23 @@ impl Landing {
     pub fn open(folder: &Path, overwrites: bool) -> io::Result<Landing> {
         let held = open_folder(folder, OFlag::empty())?;
         let record = Record::of(folder);
-        let brought = record.as_ref().map(Record::read).unwrap_or_default();
-        Ok(Landing { folder: folder.to_owned(), held, overwrites, brought, record })
+        let brought = Mutex::new(record.as_ref().map(Record::read).unwrap_or_default());
+        let (job, workflow) = (JobId(0), "".into());
+        Ok(Landing { folder: folder.to_owned(), held, overwrites, brought, record, job, workflow })
+    }
+
+    /// For files of this job's tasks. `workflow`: what is its workflow's alone, or its own if it is of none; no blanks.
+    pub fn of_job(self, job: JobId, workflow: &str) -> Landing {
+        Landing { job, workflow: workflow.into(), ..self }
+    }
+
+    /// Whose files come.
+    pub fn job(&self) -> JobId {
+        self.job
+    }
+
+    fn leaver(&self, task: u64) -> Leaver {
+        Leaver { workflow: self.workflow.clone(), task: TaskId { job: self.job, index: task } }
     }
 
     /// The folder.
@@ -88,19 +109,24 @@ impl Landing {
         &self.folder
     }
 
-    /// What may be done for a file that goes to a path below the folder. Makes the folders on the way.
+    /// What may be done for a file of a task that goes to a path below the folder. Makes the folders on the way.
     ///
     /// # Errors
     /// Why it may not be written there, in words.
-    pub fn place(&self, to: &str, sha256: &Digest) -> Result<Place, String> {
-        self.place_among(to, sha256, &mut HeldFolders::default())
+    pub fn place(&self, to: &str, sha256: &Digest, task: u64) -> Result<Place, String> {
+        self.place_among(to, (sha256, task), &mut HeldFolders::default())
     }
 
     /// The same of one of several files: the folders of those before it need not be opened again.
     ///
     /// # Errors
     /// As above.
-    pub fn place_among(&self, to: &str, sha256: &Digest, folders: &mut HeldFolders) -> Result<Place, String> {
+    pub fn place_among(
+        &self,
+        to: &str,
+        (sha256, task): (&Digest, u64),
+        folders: &mut HeldFolders,
+    ) -> Result<Place, String> {
         // Whatever a manager says, nothing is written outside of the folder.
         let path = safe_relative(to).ok_or("it would be outside of the folder")?;
         if path.components().any(|part| part.as_os_str() == ".pilotfish") {
@@ -133,10 +159,20 @@ impl Landing {
         if found == *sha256 {
             return Ok(Place::Same(there));
         }
-        if self.overwrites || self.brought.get(to) == Some(&found) {
+        let by = self.leaver(task);
+        let brought = self.known();
+        let before = brought.get(to);
+        let is_as_brought = before.is_some_and(|before| before.sha256 == found);
+        if let Some(other) = before.and_then(|before| before.by.as_ref()).filter(|_| is_as_brought)
+            && other.workflow == by.workflow
+            && other.task != by.task
+        {
+            return Err(taken_by(other.task, by.task));
+        }
+        if self.overwrites || is_as_brought {
             return Ok(Place::Free(spot));
         }
-        let why = match self.brought.contains_key(to) {
+        let why = match before.is_some() {
             true => "was changed since it was brought",
             false => "is there already, and was not brought by Pilotfish",
         };
@@ -163,13 +199,34 @@ impl Landing {
         Ok(nix::unistd::syncfs(&self.held)?)
     }
 
-    /// Takes note of files that were brought, so that later versions of them may replace them.
+    /// Whether a file that is there already, and the same as one of this task, was brought for another workflow before. The
+    /// task's own must be noted then: no other task of its workflow may replace it.
+    pub fn is_inherited(&self, to: &str, sha256: &Digest) -> bool {
+        let is_of_other = |before: &Brought| {
+            before.sha256 == *sha256 && before.by.as_ref().is_none_or(|other| other.workflow != self.workflow)
+        };
+        self.known().get(to).is_some_and(is_of_other)
+    }
+
+    /// Takes note of files that tasks have left and that were brought, so that later versions of them may replace them, and
+    /// files of other tasks may not.
     ///
     /// # Errors
     /// It cannot be written down: they will not be replaced without being asked to.
-    pub fn note(&self, brought: &[(String, Digest)]) -> io::Result<()> {
-        let Some(record) = self.record.as_ref().filter(|_| !brought.is_empty()) else { return Ok(()) };
-        record.add(brought, |path| self.is_there(path))
+    pub fn note(&self, brought: Vec<(String, Digest, u64)>) -> io::Result<()> {
+        let of_task = |(path, sha256, task)| (path, Brought { sha256, by: Some(self.leaver(task)) });
+        let brought: Vec<(String, Brought)> = brought.into_iter().map(of_task).collect();
+        let noted = match self.record.as_ref().filter(|_| !brought.is_empty()) {
+            Some(record) => record.add(&brought, |path| self.is_there(path)),
+            None => Ok(()),
+        };
+        self.known().extend(brought);
+        noted
+    }
+
+    /// The map is whole at any time, so a panic elsewhere does not spoil it.
+    fn known(&self) -> MutexGuard<'_, HashMap<String, Brought>> {
+        self.brought.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether something is at a path below the folder. Of what cannot be looked at nobody knows: it may be.
@@ -193,6 +250,14 @@ impl Landing {
     fn shown(&self, path: &Path) -> String {
         self.folder.join(path).display().to_string()
     }
+}
+
+/// Why a file of a task is not written: another one of the same job or workflow has left one of its name.
+pub fn taken_by(other: TaskId, task: TaskId) -> String {
+    format!(
+        "task {other} has left one of that name; `pilotfish fetch {task} --to FOLDER` brings it to another folder, and a \
+         parameter in `to` keeps them apart"
+    )
 }
 
 /// The path that leads to an open folder.
@@ -237,21 +302,47 @@ mod tests {
         fs::create_dir_all(&folder).unwrap();
         let record = Record::at(base.join("records/one"));
         Landing {
-            brought: record.read(),
+            brought: Mutex::new(record.read()),
             record: Some(record),
             ..Landing::open(&folder, overwrites).unwrap()
         }
     }
 
     fn write(landing: &Landing, to: &str, bytes: &[u8]) -> Result<(), String> {
-        match landing.place(to, &digest(bytes))? {
-            Place::Same(_) => Ok(()),
-            Place::Free(spot) => {
-                fs::write(spot.path(), bytes).unwrap();
-                landing.note(&[(to.to_owned(), digest(bytes))]).unwrap();
-                Ok(())
-            }
+        match landing.place(to, &digest(bytes), 0)? {
+            Place::Same(_) if !landing.is_inherited(to, &digest(bytes)) => return Ok(()),
+            Place::Same(_) => {}
+            Place::Free(spot) => fs::write(spot.path(), bytes).unwrap(),
         }
+        landing.note(vec![(to.to_owned(), digest(bytes), 0)]).unwrap();
+        Ok(())
+    }
+
+    #[test]
+    fn file_of_a_task_is_not_replaced_by_one_of_another_task_of_the_same_workflow() {
+        let base = tempfile::tempdir().unwrap();
+        let of = |job: u64, workflow: &str| landing(base.path(), false).of_job(JobId(job), workflow);
+        write(&of(1, "1@5"), "out/f", b"p").unwrap();
+        for second in [of(2, "1@5"), landing(base.path(), true).of_job(JobId(2), "1@5")] {
+            let said = write(&second, "out/f", b"q").unwrap_err();
+            assert!(said.contains("task 1.0 has left one of that name; `pilotfish fetch 2.0 --to"), "{said}");
+        }
+        write(&of(2, "1@5"), "out/f", b"p").unwrap();
+        // The task runs again.
+        write(&of(1, "1@5"), "out/f", b"p2").unwrap();
+        write(&of(2, "1@5"), "out/f", b"p").unwrap_err();
+        // The same file is run again: its first task leaves the same, and the second one must not replace it.
+        write(&of(3, "3@9"), "out/f", b"p2").unwrap();
+        write(&of(4, "3@9"), "out/f", b"q").unwrap_err();
+        assert_eq!(fs::read(base.path().join("home/out/f")).unwrap(), b"p2");
+        write(&of(6, "5@9"), "out/f", b"q").unwrap();
+        write(&of(5, "5@9"), "out/f", b"p").unwrap_err();
+        assert_eq!(fs::read(base.path().join("home/out/f")).unwrap(), b"q", "another job may replace it");
+        // Within one fetch a later attempt replaces an earlier one.
+        let once = of(5, "5@9");
+        write(&once, "new", b"p").unwrap();
+        write(&once, "new", b"p2").unwrap();
+        assert_eq!(fs::read(base.path().join("home/new")).unwrap(), b"p2");
     }
 
     #[test]
@@ -287,7 +378,7 @@ mod tests {
                 fs::remove_file(base.path().join(format!("home/out/{n:0200}"))).unwrap();
             }
         }
-        let left = landing_in().brought;
+        let left = landing_in().brought.into_inner().unwrap();
         // What was removed since the list was last compacted may be in it still.
         assert!((200..350).contains(&left.len()), "{}", left.len());
         assert!((0..400).filter(|n| n % 2 == 1).all(|n| left.contains_key(&format!("out/{n:0200}"))));
@@ -327,7 +418,7 @@ mod tests {
     fn a_folder_that_becomes_a_link_meanwhile_is_left_where_it_was() {
         let base = tempfile::tempdir().unwrap();
         let landing = landing(base.path(), false);
-        let Ok(Place::Free(spot)) = landing.place("out/x", &digest(b"x")) else { panic!("it is free") };
+        let Ok(Place::Free(spot)) = landing.place("out/x", &digest(b"x"), 0) else { panic!("it is free") };
         let other = base.path().join("other");
         fs::create_dir(&other).unwrap();
         fs::rename(base.path().join("home/out"), base.path().join("home/before")).unwrap();

@@ -4,13 +4,13 @@
 mod packed;
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{HashMap, HashSet, hash_map::Entry},
     fs::{self, File},
     io::{self, IsTerminal, Read, Write},
     os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
         mpsc,
     },
@@ -18,19 +18,22 @@ use std::{
     time::{Duration, Instant},
 };
 
-use agent::staging::cache::hash_of;
+use agent::{sha256, staging::cache::hash_of};
 use protocol::{
     job::{Compiled, JobSpec, LocalFile, Objects, TaskOutputFile},
     objects::{FileRow, N_ASKED_MAX},
     pack::{self, N_PACKED_MIN, PACKED_BYTES_MAX},
 };
-use scheduler::{digest::Digest, ids::JobId};
+use scheduler::{
+    digest::Digest,
+    ids::{JobId, TaskId},
+};
 use tokio::task::JoinSet;
 
 use crate::{
     client::{Client, ClientError},
     failure::{Failure, words},
-    landing::{Landing, Place, Spot},
+    landing::{Landing, Place, Spot, taken_by},
     show::{
         self,
         format::{bytes, counted},
@@ -277,6 +280,21 @@ impl Fetched {
         }
     }
 
+    /// A task of the same job or workflow has left something else under that name.
+    fn refuse_taken(&mut self, job: JobId, file: &FileRow, other: TaskId) {
+        let task = TaskId { job, index: file.task };
+        self.refuse(job, file, &taken_by(other, task));
+    }
+
+    /// The same where nodes see files, or in a store: only one of the two is there.
+    fn overwritten(&mut self, job: JobId, file: &FileRow, other: TaskId) {
+        let why = format!(
+            "task {other} has left one of that name there, and one has overwritten the other; a parameter in `to` keeps \
+             them apart"
+        );
+        self.refuse(job, file, &why);
+    }
+
     /// What came, unless something did not.
     ///
     /// # Errors
@@ -303,23 +321,37 @@ pub async fn fetch(
     client: &Client,
     (job, spec): (JobId, &JobSpec),
     task: Option<u64>,
-    landing: Landing,
+    (landing, claims): (Landing, &Claims),
 ) -> Result<Fetched, Failure> {
-    let (landing, compiled) = (Arc::new(landing), spec.compile()?);
+    let landing = Arc::new(landing.of_job(job, &workflow_of(client, job).await?));
+    let compiled = spec.compile()?;
     let (mut fetched, mut after) = (Fetched::default(), None);
     let mut shown = Shown::new("fetching", 0);
     let mut under_way = JoinSet::new();
     loop {
         let page = client.files(job, task, after).await?;
         let (mut brought, mut expected) = (Vec::new(), Expected::new(&compiled, job));
-        let wanted = last_ones(page.files).into_iter().filter(|file| expected.has(file, &mut fetched));
-        let packed::Brought { came, left } = packed::bring(client, &landing, wanted.collect()).await?;
+        let mut taken = Vec::new();
+        let mut wanted = Vec::new();
+        for file in last_ones(page.files) {
+            if !expected.has(&file, &mut fetched) {
+                continue;
+            }
+            match (claims.claim(job, &file), is_elsewhere(&file)) {
+                (Claimed::Taken(other), true) => fetched.overwritten(job, &file, other),
+                (Claimed::Own | Claimed::Same, true) => fetched.n_elsewhere += 1,
+                (Claimed::Own, false) => wanted.push(file),
+                (Claimed::Same, false) => fetched.n_same += 1,
+                (Claimed::Taken(other), false) => taken.push((file, other)),
+            }
+        }
+        let packed::Brought { came, left } = packed::bring(client, &landing, wanted).await?;
         for (file, came) in came {
-            note(job, (file, came), (&mut fetched, &mut brought), &mut shown);
+            note(&landing, (file, came), (&mut fetched, &mut brought), &mut shown);
         }
         for file in left {
             while under_way.len() >= N_TRANSFERS {
-                take(job, &mut under_way, (&mut fetched, &mut brought), &mut shown).await?;
+                take(&landing, &mut under_way, (&mut fetched, &mut brought), &mut shown).await?;
             }
             let (client, landing) = (client.clone(), landing.clone());
             under_way.spawn(async move {
@@ -328,9 +360,15 @@ pub async fn fetch(
             });
         }
         while !under_way.is_empty() {
-            take(job, &mut under_way, (&mut fetched, &mut brought), &mut shown).await?;
+            take(&landing, &mut under_way, (&mut fetched, &mut brought), &mut shown).await?;
         }
-        if let Err(error) = landing.note(&brought) {
+        for (file, other) in taken {
+            match landing.place(&file.to, &file.sha256, file.task) {
+                Ok(Place::Same(_)) => fetched.n_same += 1,
+                Ok(Place::Free(_)) | Err(_) => fetched.refuse_taken(job, &file, other),
+            }
+        }
+        if let Err(error) = landing.note(brought) {
             show::say(&format!(
                 "warning: it cannot be noted which files were brought ({}): the next time they are replaced only with \
                  --overwrite",
@@ -345,13 +383,72 @@ pub async fn fetch(
     }
 }
 
+/// What no other job or workflow of any manager has: its first job, and when that was submitted.
+async fn workflow_of(client: &Client, job: JobId) -> Result<String, Failure> {
+    let mut view = client.job(job).await?;
+    if let Some(first) = view.workflow.filter(|first| *first != job) {
+        view = client.job(first).await?;
+    }
+    Ok(format!("{}@{}", view.id, view.submitted_at.0))
+}
+
+/// Whether a file is where nodes see it, or in a store.
+fn is_elsewhere(file: &FileRow) -> bool {
+    file.to.contains("://")
+}
+
 /// Of a task that succeeded twice, as after `retry`, the last is meant: in the order of arrival.
 fn last_ones(files: Vec<FileRow>) -> Vec<FileRow> {
-    let mut last: HashMap<&str, usize> = HashMap::new();
-    files.iter().enumerate().for_each(|(n, file)| _ = last.insert(&file.to, n));
+    let mut last: HashMap<(u64, &str), usize> = HashMap::new();
+    files.iter().enumerate().for_each(|(n, file)| _ = last.insert((file.task, &file.to), n));
     let wanted: HashSet<usize> = last.into_values().collect();
     let numbered = files.into_iter().enumerate();
     numbered.filter(|(n, _)| wanted.contains(n)).map(|(_, file)| file).collect()
+}
+
+/// Which task has left the file that goes to a place, and what it holds, of all files that were looked at: two tasks of a
+/// job or a workflow must not overwrite each other's. Cheap to clone, and shared by the stages of a workflow.
+#[derive(Clone, Debug, Default)]
+pub struct Claims(Arc<Mutex<HashMap<Short, (TaskId, Short)>>>);
+
+/// The first half of a digest: a place is told from others by that of its name, as there may be millions.
+type Short = [u8; 16];
+
+fn short(sha256: &Digest) -> Short {
+    let mut short = [0; 16];
+    short.copy_from_slice(&sha256.0[..16]);
+    short
+}
+
+/// Whose place it is where a file goes.
+enum Claimed {
+    /// Nobody else's.
+    Own,
+    /// Another task has left the same there.
+    Same,
+    /// Another task has left something else there.
+    Taken(TaskId),
+}
+
+impl Claims {
+    fn claim(&self, job: JobId, file: &FileRow) -> Claimed {
+        let (task, sha256) = (TaskId { job, index: file.task }, short(&file.sha256));
+        let mut claims = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match claims.entry(short(&sha256::of(file.to.as_bytes()))) {
+            Entry::Occupied(held) if held.get().0 != task => match held.get() {
+                (_, same) if *same == sha256 => Claimed::Same,
+                (other, _) => Claimed::Taken(*other),
+            },
+            Entry::Occupied(mut own) => {
+                own.insert((task, sha256));
+                Claimed::Own
+            }
+            Entry::Vacant(free) => {
+                free.insert((task, sha256));
+                Claimed::Own
+            }
+        }
+    }
 }
 
 /// What a job says that its tasks leave.
@@ -367,7 +464,7 @@ impl<'c> Expected<'c> {
         Expected { compiled, job, outputs: None }
     }
 
-    /// Whether a file is to be brought. If not, `fetched` says why.
+    /// Whether a file is there as the job says. If not, `fetched` says why.
     fn has(&mut self, file: &FileRow, fetched: &mut Fetched) -> bool {
         if let Some(why) = &file.left_out {
             fetched.n_left_out += 1;
@@ -376,9 +473,8 @@ impl<'c> Expected<'c> {
             }
             return false;
         }
-        if file.to.contains("://") {
-            fetched.n_elsewhere += 1;
-            return false;
+        if is_elsewhere(file) {
+            return true;
         }
         let is_declared = self.is_declared(file);
         if !is_declared {
@@ -400,23 +496,26 @@ impl<'c> Expected<'c> {
 /// Files that came with their sizes, or `None`: they were there.
 type Coming = JoinSet<packed::Came>;
 
+/// Files that were brought, each with the task that has left it.
+type Noted = Vec<(String, Digest, u64)>;
+
 async fn take(
-    job: JobId,
+    landing: &Landing,
     under_way: &mut Coming,
-    to: (&mut Fetched, &mut Vec<(String, Digest)>),
+    to: (&mut Fetched, &mut Noted),
     shown: &mut Shown,
 ) -> Result<(), Failure> {
     let Some(came) = under_way.join_next().await else { return Ok(()) };
     let came = came.map_err(|error| Failure::infrastructure(error.to_string()))?;
-    note(job, came, to, shown);
+    note(landing, came, to, shown);
     Ok(())
 }
 
 /// Counts a file.
 fn note(
-    job: JobId,
+    landing: &Landing,
     (file, came): packed::Came,
-    (fetched, brought): (&mut Fetched, &mut Vec<(String, Digest)>),
+    (fetched, brought): (&mut Fetched, &mut Noted),
     shown: &mut Shown,
 ) {
     match came {
@@ -424,16 +523,21 @@ fn note(
             fetched.n_files += 1;
             fetched.n_bytes += n_bytes;
             shown.add(n_bytes);
-            brought.push((file.to, file.sha256));
+            brought.push((file.to, file.sha256, file.task));
         }
-        Ok(None) => fetched.n_same += 1,
-        Err(failure) => fetched.refuse(job, &file, &failure.message()),
+        Ok(None) => {
+            fetched.n_same += 1;
+            if landing.is_inherited(&file.to, &file.sha256) {
+                brought.push((file.to, file.sha256, file.task));
+            }
+        }
+        Err(failure) => fetched.refuse(landing.job(), &file, &failure.message()),
     }
 }
 
 async fn bring_home(client: &Client, file: &FileRow, landing: &Landing) -> Result<Option<u64>, Failure> {
     let path = landing.folder().join(&file.to);
-    let spot = match landing.place(&file.to, &file.sha256).map_err(Failure::infrastructure)? {
+    let spot = match landing.place(&file.to, &file.sha256, file.task).map_err(Failure::infrastructure)? {
         Place::Free(spot) => spot,
         Place::Same(there) => {
             if file.executable {
@@ -501,14 +605,19 @@ fn make_executable(file: &File) -> io::Result<()> {
 ///
 /// # Errors
 /// As for [`fetch`] and [`Fetched::whole`].
-pub async fn fetch_home(client: &Client, job: JobId, spec: &JobSpec, how: Fetching) -> Result<(), Failure> {
-    let Fetching { is_quiet, overwrites } = how;
+pub async fn fetch_home(
+    client: &Client,
+    job: JobId,
+    spec: &JobSpec,
+    how: Fetching<'_>,
+) -> Result<(), Failure> {
+    let Fetching { is_quiet, overwrites, claims } = how;
     if spec.outputs.is_empty() {
         return Ok(());
     }
     let landing = Landing::open(&spec.base_dir, overwrites);
     let landing = landing.map_err(|error| Failure::file("open", &spec.base_dir, &error))?;
-    let fetched = fetch(client, (job, spec), None, landing).await?;
+    let fetched = fetch(client, (job, spec), None, (landing, claims)).await?;
     if !is_quiet && (fetched.n_files > 0 || fetched.n_left_out > 0) {
         show::say(&line(&fetched, &spec.base_dir));
     }
@@ -518,11 +627,13 @@ pub async fn fetch_home(client: &Client, job: JobId, spec: &JobSpec, how: Fetchi
 
 /// How files come home.
 #[derive(Clone, Copy, Debug)]
-pub struct Fetching {
+pub struct Fetching<'c> {
     /// Nothing is said of what came.
     pub is_quiet: bool,
     /// Files may be replaced that others have put there, or changed.
     pub overwrites: bool,
+    /// Where files of other stages have gone.
+    pub claims: &'c Claims,
 }
 
 /// Says what tasks have left and could not be delivered.

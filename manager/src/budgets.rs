@@ -8,7 +8,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use protocol::job::limits::RESULT_BUDGET_BYTES_DEFAULT;
+use protocol::{job::limits::RESULT_BUDGET_BYTES_DEFAULT, kept::used_up_line};
 use scheduler::{digest::Digest, engine::record::Record, ids::JobId, results::TaskOutput, size::Size};
 use serde::Deserialize;
 
@@ -234,9 +234,8 @@ fn fit(output: &mut TaskOutput, bound: Bound, n_left: u64) {
         Bound::Job(most) => format!("the job's budget for output ({}, results.budget)", Size(most)),
         Bound::User(most) => format!("the user's quota of output ({}, quotas.output)", Size(most)),
     };
-    let line = format!("\n[pilotfish: {what} is used up: nothing more is kept]\n");
     let shortened = if output.stderr.is_empty() { &mut output.stdout } else { &mut output.stderr };
-    shortened.extend_from_slice(line.as_bytes());
+    shortened.extend_from_slice(used_up_line(&what).as_bytes());
 }
 
 #[cfg(test)]

@@ -231,6 +231,9 @@ pub struct TaskRow {
     pub parameters: Vec<(String, String)>,
     /// Values extracted from its output by the job's `results.extract`.
     pub extracted: BTreeMap<String, Option<String>>,
+    /// Whether it wrote more than is kept, so that such values may be missing. Looked up with them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub output_cut: bool,
 }
 
 /// Which tasks to show, and how.

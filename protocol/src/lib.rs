@@ -7,6 +7,7 @@ pub mod codec;
 pub mod follow;
 pub mod harmless;
 pub mod job;
+pub mod kept;
 pub mod objects;
 pub mod pack;
 pub mod parameters;

@@ -41,6 +41,15 @@ pub enum Reason {
         user: String,
         n_bytes: u64,
     },
+    /// Tasks of a job wrote more than is kept, and values are extracted from that.
+    OutputsCut {
+        n_tasks: u64,
+        limit_bytes: u64,
+    },
+    /// A task did.
+    OutputCut {
+        limit_bytes: u64,
+    },
     /// So much of the manager's disk is free.
     DiskFull {
         free_bytes: u64,
@@ -422,6 +431,19 @@ impl fmt::Display for Reason {
                     "the output quota of {user} ({size}) is used up; what tasks write is kept no more (quotas.output)"
                 )
             }
+            Reason::OutputsCut { n_tasks, limit_bytes } => write!(
+                f,
+                "{n_tasks} task{} of it wrote more than is kept ({}, results.limit): values of results.extract may be \
+                 missing from them",
+                plural(*n_tasks),
+                Size(*limit_bytes)
+            ),
+            Reason::OutputCut { limit_bytes } => write!(
+                f,
+                "it wrote more than is kept ({}, results.limit): values of results.extract that are not certain without \
+                 the rest are missing",
+                Size(*limit_bytes)
+            ),
             Reason::DiskFull { free_bytes } => {
                 let free = Size(*free_bytes);
                 write!(

@@ -10,6 +10,8 @@ use std::{
     os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
 };
 
+use protocol::kept;
+
 /// At most so many full buffers are read from one pipe in one turn, so that others get theirs.
 const N_READS_MAX: usize = 16;
 
@@ -32,7 +34,7 @@ impl HeadTail {
     /// Takes more bytes.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.n_bytes = self.n_bytes.saturating_add(bytes.len() as u64);
-        let head_max = self.limit / 2;
+        let head_max = kept::head_len(self.limit);
         let (for_head, rest) = bytes.split_at(bytes.len().min(head_max - self.head.len()));
         self.head.extend_from_slice(for_head);
         let tail_max = self.limit - head_max;
@@ -67,7 +69,7 @@ impl HeadTail {
         let mut kept = self.head;
         let is_truncated = self.n_bytes > self.limit as u64;
         if is_truncated {
-            let line = format!("\n[pilotfish: {} bytes left out]\n", self.n_bytes - self.limit as u64);
+            let line = kept::left_out_line(self.n_bytes - self.limit as u64);
             kept.extend_from_slice(line.as_bytes());
         }
         kept.extend_from_slice(&self.tail[self.next..]);

@@ -13,7 +13,8 @@ use crate::{
     interrupts::unless_interrupted,
     landing::Landing,
     select::Target,
-    show, staging,
+    show,
+    staging::{self, Claims},
     view::{Reader, ViewArgs},
 };
 
@@ -69,7 +70,8 @@ pub async fn run(args: FetchArgs) -> Result<Outcome, Failure> {
     }
     let landing = Landing::open(&folder, args.overwrite);
     let landing = landing.map_err(|error| Failure::file("open", &folder, &error))?;
-    let fetching = staging::fetch(client, (job, &spec), task, landing);
+    let claims = Claims::default();
+    let fetching = staging::fetch(client, (job, &spec), task, (landing, &claims));
     let again = "no longer fetching; what has come stays, and the same command brings the rest";
     // Files that have not come whole are removed.
     let Some(fetched) = unless_interrupted(fetching, again).await? else { return Ok(Outcome::Interrupted) };

@@ -28,7 +28,7 @@ use crate::{
         preview,
         units::json_with_units,
     },
-    staging::{self, Fetching, Sources},
+    staging::{self, Claims, Fetching, Sources},
     view::ViewArgs,
 };
 
@@ -118,7 +118,7 @@ pub async fn run(args: SubmitArgs) -> Result<Outcome, Failure> {
         progress.finish(&place.flags());
         let job = job?;
         let is_quiet = args.view.quiet || args.view.json;
-        let how = Fetching { is_quiet, overwrites: args.overwrite };
+        let how = Fetching { is_quiet, overwrites: args.overwrite, claims: &Claims::default() };
         let fetched = staging::fetch_home(&client, job.id, &request.spec, how).await;
         Ok((job, fetched))
     };

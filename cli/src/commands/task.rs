@@ -74,6 +74,10 @@ fn facts(detail: &TaskDetail) -> Facts {
     for (name, value) in &row.extracted {
         facts.add(format!("  {name}"), value.clone().unwrap_or_else(|| "nothing found".to_owned()));
     }
+    if row.output_cut {
+        let why = "the task wrote more than is kept (results.limit); values that are not certain without the rest are missing";
+        facts.add("output", why);
+    }
     for failed in &detail.failed_attempts {
         facts.add(format!("attempt {}", failed.attempt), attempt(failed, now));
     }

@@ -11,7 +11,7 @@ use crate::{
     select::Target,
     show::{
         Ink, Screen,
-        format::{bytes, count, span},
+        format::{bytes, count, counted, span},
         table::{Cell, Side, Table},
         units::json_with_units,
         words,
@@ -108,6 +108,17 @@ pub async fn run(args: TasksArgs) -> Result<Outcome, Failure> {
             return Ok(rows.iter().map(|row| format!("{job}.{}\n", row.index)).collect());
         }
         let mut text = table(&rows).render_or("no tasks", screen);
+        let n_cut = rows.iter().filter(|row| row.output_cut).count() as u64;
+        if n_cut > 0 {
+            let line = format!(
+                "{} here wrote more than is kept (results.limit): values of results.extract may be missing from {}; \
+                 `pilotfish explain task` names them",
+                counted(n_cut, "task"),
+                if n_cut == 1 { "it" } else { "them" }
+            );
+            text.push_str(&screen.paint(Ink::Dim, &line));
+            text.push('\n');
+        }
         if let Some(next) = next {
             let line = format!("… more from {}: --from {next}, or --limit 0 for all", count(next));
             text.push_str(&screen.paint(Ink::Dim, &line));

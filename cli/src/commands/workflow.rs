@@ -27,7 +27,7 @@ use crate::{
         table::shortened,
         units::json_with_units,
     },
-    staging::{self, Fetching},
+    staging::{self, Claims, Fetching},
 };
 
 /// Letters of a command that are shown beside others.
@@ -104,32 +104,48 @@ pub async fn submit(
     let again = wait::goes_on(&numbers.join(" "), manner.place);
     let over = all_over(client, &submitted, request, &manner);
     let Some(ended) = unless_interrupted(over, &again).await? else { return Ok(Outcome::Interrupted) };
+    let (ended, unfetched) = ended;
     if manner.json {
         show::print(&json_with_units(&ended)?)?;
     }
-    Ok(wait::outcome(&ended))
+    match unfetched {
+        Some(failure) => Err(failure),
+        None => Ok(wait::outcome(&ended)),
+    }
 }
 
-/// Follows each stage, brings home what it has left, and says how it ended.
+/// Says which files of a stage have not come, where another stage's are told at the end.
+pub fn tell_unfetched(failure: Option<Failure>) {
+    if let Some(failure) = failure {
+        show::say(&format!("error: {}", failure.message()));
+    }
+}
+
+/// Follows each stage, brings home what it has left, and says how it ended. Files that have not come keep no stage from it:
+/// those of the last such stage are returned, the others were told.
 async fn all_over(
     client: &Client,
     submitted: &WorkflowSubmitted,
     request: &WorkflowRequest,
     manner: &Manner<'_>,
-) -> Result<Vec<JobView>, Failure> {
+) -> Result<(Vec<JobView>, Option<Failure>), Failure> {
     let verbosity = match (manner.has_progress, manner.quiet) {
         (true, _) => Verbosity::All,
         (false, false) => Verbosity::Failures,
         (false, true) => Verbosity::Nothing,
     };
     let mut ended: Vec<JobView> = Vec::new();
+    let (claims, mut unfetched) = (Claims::default(), None);
     for (stage, spec) in submitted.stages.iter().zip(&request.workflow.stages) {
         let mut progress = Progress::new(verbosity);
         let job = follow(client, stage.job, &mut progress).await;
         progress.finish(manner.place);
         let job = job?;
-        let how = Fetching { is_quiet: manner.quiet || manner.json, overwrites: manner.overwrites };
-        staging::fetch_home(client, job.id, &spec.job, how).await?;
+        let is_quiet = manner.quiet || manner.json;
+        let how = Fetching { is_quiet, overwrites: manner.overwrites, claims: &claims };
+        if let Err(failure) = staging::fetch_home(client, job.id, &spec.job, how).await {
+            tell_unfetched(unfetched.replace(failure));
+        }
         if !manner.quiet {
             warn_of_lost_output(&job);
         }
@@ -138,7 +154,7 @@ async fn all_over(
         }
         ended.push(job);
     }
-    Ok(ended)
+    Ok((ended, unfetched))
 }
 
 /// `job 4: prepare (10 tasks)`, a line each.

@@ -1,7 +1,8 @@
 //! One job in full, and the table at the end of a run.
 
+use protocol::job::limits::RESULT_LIMIT_BYTES_MAX;
 use scheduler::{
-    engine::views::{Counts, JobView},
+    engine::views::{Counts, CutOutputs, JobView},
     pull::MovedBytes,
     time::Span,
 };
@@ -74,7 +75,24 @@ pub fn facts(job: &JobView) -> Facts {
     for what in spent_on_output(job) {
         facts.add("output", format!("{what} is used up: output since then is not kept"));
     }
+    facts.add_some("extracted", cut_outputs(job));
     facts
+}
+
+/// `2 tasks of job 3 wrote more than results.limit (1.0 MiB): …`: how many, what it means and what to do.
+fn cut_outputs(job: &JobView) -> Option<String> {
+    let CutOutputs { n_tasks, limit_bytes } = job.cut_outputs?;
+    let (most, from) = (RESULT_LIMIT_BYTES_MAX, if n_tasks == 1 { "it" } else { "them" });
+    let what_to_do = match limit_bytes < most {
+        true => format!("raise `results: {{limit: {}MiB}}` and run the job again", most >> 20),
+        false => "have the program write first what is extracted".to_owned(),
+    };
+    Some(format!(
+        "{} of job {} wrote more than results.limit ({}): values of results.extract may be missing from {from}; {what_to_do}",
+        counted(n_tasks, "task"),
+        job.id,
+        bytes(limit_bytes)
+    ))
 }
 
 /// `the output budget of job 3 (8KiB, results.budget)` and the like: what is used up, so that output is not kept.
@@ -85,12 +103,15 @@ fn spent_on_output(job: &JobView) -> Vec<String> {
     spent.into_iter().flatten().collect()
 }
 
-/// Warns of output that was not kept.
+/// Warns of output that was not kept, and of values that may be missing for that.
 pub fn warn_of_lost_output(job: &JobView) {
     for what in spent_on_output(job) {
         super::say(&format!(
             "warning: {what} is used up: output since then is not kept, and values extracted from it are missing"
         ));
+    }
+    if let Some(what) = cut_outputs(job) {
+        super::say(&format!("warning: {what}"));
     }
 }
 

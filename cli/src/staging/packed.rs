@@ -112,7 +112,7 @@ fn look(landing: &Landing, files: &mut Vec<FileRow>) -> Looked {
         }
         n_looked_at += 1;
         let path = landing.folder().join(&file.to);
-        match landing.place_among(&file.to, &file.sha256, &mut folders) {
+        match landing.place_among(&file.to, (&file.sha256, file.task), &mut folders) {
             Ok(Place::Free(spot)) => looked.wanted.push(Wanted { file: file.clone(), spot, path }),
             Ok(Place::Same(there)) => {
                 let made = if file.executable { make_executable(&there) } else { Ok(()) };

@@ -49,7 +49,7 @@ use protocol::job::JobSpec;
 use scheduler::{
     engine::{
         interface::{Answer, Query, Refusal},
-        views::JobView,
+        views::{CutOutputs, JobView},
     },
     ids::JobId,
     time::{Span, Time},
@@ -163,6 +163,9 @@ impl Default for ConnectionLimits {
 pub fn router(state: ApiState) -> Router {
     routes::router(Arc::new(Context::new(state)))
 }
+
+/// Stands in each spec that extracts no values from what tasks write.
+const NO_EXTRACT: &str = "\"extract\":[]";
 
 /// What every handler has.
 struct Context {
@@ -289,8 +292,25 @@ impl Context {
         Ok((n_bytes >= budget).then_some(budget))
     }
 
+    /// Of how many tasks more was written than is kept, if there are any and values are extracted from that.
+    async fn cut_outputs(&self, id: JobId) -> Result<Option<CutOutputs>, ApiError> {
+        // Most jobs extract nothing, and need not be compiled.
+        if self.spec(id).await?.contains(NO_EXTRACT) {
+            return Ok(None);
+        }
+        let facts = self.facts(id).await?;
+        let results = &facts.compiled.spec().results;
+        if results.extract.is_empty() {
+            return Ok(None);
+        }
+        let (reader, limit_bytes) = (self.state.reader.clone(), results.limit_bytes);
+        let n_tasks = blocking(move || Ok(reader.cut_outputs(id, limit_bytes)?)).await?;
+        Ok((n_tasks > 0).then_some(CutOutputs { n_tasks, limit_bytes }))
+    }
+
     /// Says of a job whether output of it is kept.
     async fn tell_output(&self, view: &mut JobView) -> Result<(), ApiError> {
+        view.cut_outputs = self.cut_outputs(view.id).await?;
         view.output_budget_spent = self.output_budget_spent(view.id).await?;
         view.output_quota_spent = self.output_quota_spent(&view.user);
         Ok(())

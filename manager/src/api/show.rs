@@ -8,10 +8,14 @@ use protocol::{
         self, Explanation, Pilots, PilotsQuery, Platforms, Profiles, ReasonRow, ShutDown, ShutdownRequest,
         Status, VersionInfo,
     },
+    kept::beginning,
     pilot,
 };
 use scheduler::{
-    engine::interface::{Answer, Event, Query},
+    engine::{
+        interface::{Answer, Event, Query},
+        views::CutOutputs,
+    },
     explain::Reason,
     ids::{AllocationId, JobId, PilotId, TaskId},
     results::OutputFile,
@@ -22,6 +26,7 @@ use super::{
     Context, Shared, blocking,
     error::{ApiError, json},
     extract::{InBody, InPath, InQuery, User},
+    tasks::OUTPUT_BYTES_MAX,
 };
 
 /// How long a request to end waits for the end; below the 60 s after which proxies cut idle connections.
@@ -115,6 +120,9 @@ pub(super) async fn explain_job(
     reasons.extend(spent.map(|n_bytes| Reason::OutputBudgetSpent { n_bytes }));
     let spent = context.output_quota_spent(&view.user);
     reasons.extend(spent.map(|n_bytes| Reason::OutputQuotaSpent { user: view.user, n_bytes }));
+    let cut = context.cut_outputs(job).await?;
+    reasons
+        .extend(cut.map(|CutOutputs { n_tasks, limit_bytes }| Reason::OutputsCut { n_tasks, limit_bytes }));
     Ok(explanation(reasons))
 }
 
@@ -145,6 +153,14 @@ pub(super) async fn explain_task(
         let reason =
             |file: OutputFile| Reason::FileLeftOut { file: file.to, why: file.left_out.unwrap_or_default() };
         reasons.extend(left_out.into_iter().map(reason));
+    }
+    let facts = context.facts(job).await?;
+    let results = &facts.compiled.spec().results;
+    if !results.extract.is_empty() && reasons.iter().any(is_over) {
+        let (reader, limit_bytes) = (context.state.reader.clone(), results.limit_bytes);
+        let outputs = blocking(move || Ok(reader.outputs(job, index..index + 1, OUTPUT_BYTES_MAX)?)).await?;
+        let is_cut = outputs.iter().any(|(_, output)| beginning(&output.stdout, limit_bytes).is_cut);
+        reasons.extend(is_cut.then_some(Reason::OutputCut { limit_bytes }));
     }
     Ok(explanation(reasons))
 }

@@ -7,7 +7,7 @@ use axum::{extract::State, http::StatusCode, response::Response};
 use futures_util::future::join_all;
 use protocol::{
     api::{FailureRow, ROWS_MAX, TaskDetail, TaskRow, Tasks, TasksQuery},
-    job::WorkDir,
+    job::{Extracted, WorkDir},
 };
 use scheduler::{
     engine::{
@@ -235,9 +235,7 @@ impl RowSource {
                     let Some(row) = place.get(index).and_then(|place| tasks.tasks.get_mut(*place)) else {
                         continue;
                     };
-                    let values = facts.extractor.extract(&output.stdout);
-                    n_found += values.iter().flatten().map(String::len).sum::<usize>();
-                    row.extracted = columns.iter().map(|column| column.name.clone()).zip(values).collect();
+                    n_found += fill(row, facts, &output.stdout);
                     if n_found >= VALUE_BYTES_MAX {
                         end_before(tasks, index + 1);
                         return Ok(());
@@ -251,6 +249,16 @@ impl RowSource {
         }
         Ok(())
     }
+}
+
+/// Fills the extracted columns from what is kept of the task's standard output; says how long the values are.
+fn fill(row: &mut TaskRow, facts: &JobFacts, stdout: &[u8]) -> usize {
+    let results = &facts.compiled.spec().results;
+    let Extracted { values, is_cut } = facts.extractor.extract(stdout, results.limit_bytes);
+    let n_bytes = values.iter().flatten().map(String::len).sum();
+    row.extracted = results.extract.iter().map(|column| column.name.clone()).zip(values).collect();
+    row.output_cut = is_cut;
+    n_bytes
 }
 
 /// Cuts a page off before a task.
@@ -296,6 +304,7 @@ fn row_of(index: u64, state: TaskFilter, attempt: Option<AttemptRow>) -> TaskRow
         failure: None,
         parameters: Vec::new(),
         extracted: BTreeMap::new(),
+        output_cut: false,
     };
     if let Some(attempt) = attempt {
         row.attempt = attempt.attempt;
@@ -328,8 +337,7 @@ fn detail(reader: &Reader, facts: &JobFacts, view: &TaskView) -> Result<TaskDeta
     if !columns.is_empty() {
         let outputs = reader.outputs(job, index..index + 1, OUTPUT_BYTES_MAX)?;
         let stdout = outputs.first().map_or(&[][..], |(_, output)| &output.stdout);
-        let values = facts.extractor.extract(stdout);
-        row.extracted = columns.iter().map(|column| column.name.clone()).zip(values).collect();
+        fill(&mut row, facts, stdout);
     }
     let failed = attempts.into_iter().filter(|attempt| attempt.failure.is_some());
     Ok(TaskDetail {

@@ -1,6 +1,9 @@
 //! What tasks wrote, as checked frames in chunks of bounded size. See `docs/store.md`.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    io::{Read, Seek, SeekFrom},
+};
 
 use scheduler::results::TaskOutput;
 
@@ -10,8 +13,10 @@ use super::pack::{put_varint, take_varint};
 pub(super) const CHUNK_BYTES_MAX: usize = 256 << 10;
 /// A frame's numbers and checksum at most: three varints and four bytes.
 const FRAME_HEAD_BYTES_MAX: usize = 34;
+/// Of a frame's checksum.
+const SUM_BYTES: u64 = 4;
 /// What of an output fits into one frame; a longer output is several frames.
-const FRAME_BYTES_MAX: usize = CHUNK_BYTES_MAX - FRAME_HEAD_BYTES_MAX;
+pub(super) const FRAME_BYTES_MAX: usize = CHUNK_BYTES_MAX - FRAME_HEAD_BYTES_MAX;
 
 /// Frames of neighbouring tasks.
 #[derive(Debug)]
@@ -100,6 +105,30 @@ pub(super) fn take_frame<'a>(chunk: &mut &'a [u8]) -> Result<Frame<'a>, &'static
     Ok(Frame { index, stdout, stderr })
 }
 
+/// How long a frame is, without what it holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct FrameHead {
+    /// Which task.
+    pub(super) index: u64,
+    /// Bytes of standard output in it.
+    pub(super) n_stdout: u64,
+    /// Bytes of all of it.
+    pub(super) n_bytes: u64,
+}
+
+/// The head of the frame at a place of a row that need not be read whole; `None`: there is none, or it is damaged.
+pub(super) fn head_at(row: &mut (impl Read + Seek), at: u64) -> Option<FrameHead> {
+    row.seek(SeekFrom::Start(at)).ok()?;
+    let mut head = Vec::with_capacity(FRAME_HEAD_BYTES_MAX);
+    row.take(FRAME_HEAD_BYTES_MAX as u64).read_to_end(&mut head).ok()?;
+    let mut rest = head.as_slice();
+    let mut number = || take_varint(&mut rest);
+    let (index, n_stdout, n_stderr) = (number()?, number()?, number()?);
+    let n_numbers = (head.len() - rest.len()) as u64;
+    let n_bytes = n_numbers.checked_add(n_stdout)?.checked_add(n_stderr)?.checked_add(SUM_BYTES)?;
+    Some(FrameHead { index, n_stdout, n_bytes })
+}
+
 /// The frames of a row that can be read, and what is wrong with the others. Behind a damaged frame nothing can be found;
 /// if all frames are good and the row is not whole, they may be of other tasks.
 pub(super) fn readable(frames: &[u8], is_whole: bool) -> (&[u8], Option<&'static str>) {
@@ -151,6 +180,24 @@ mod tests {
         assert!(chunks.iter().all(|chunk| chunk.frames.len() <= CHUNK_BYTES_MAX));
         let [a, b, c] = outputs;
         assert_eq!(unpack(&chunks), [b, a, c]);
+    }
+
+    #[test]
+    fn head_of_a_frame_says_where_the_next_one_is() {
+        let outputs = [output(2, 300, 5), output(7, 0, 2), output(1 << 40, 700_000, 300_000)];
+        let mut heads = Vec::new();
+        for chunk in pack_outputs(&outputs) {
+            let (mut row, mut at) = (std::io::Cursor::new(&chunk.frames), 0);
+            while let Some(head) = head_at(&mut row, at) {
+                at += head.n_bytes;
+                heads.push((head.index, head.n_stdout));
+            }
+            assert_eq!(at, chunk.frames.len() as u64);
+        }
+        assert_eq!(heads[..2], [(2, 300), (7, 0)]);
+        assert!(heads[2..].iter().all(|(index, _)| *index == 1 << 40));
+        assert_eq!(heads[2..].iter().map(|(_, n)| n).sum::<u64>(), 700_000);
+        assert_eq!(head_at(&mut std::io::Cursor::new([0x80_u8; 40]), 0), None);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 mod arrivals;
 mod check;
+mod cut_outputs;
 mod error;
 mod files;
 mod frames;

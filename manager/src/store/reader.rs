@@ -20,6 +20,7 @@ use scheduler::{
 use super::{
     Access,
     arrivals::{self, Arrivals},
+    cut_outputs,
     error::{Fault, StoreError},
     files, page,
 };
@@ -140,6 +141,14 @@ impl Reader {
     /// Errors: the file cannot be read. Cost: O(rows of outputs of the job).
     pub fn output_bytes(&self, job: JobId) -> Result<u64, StoreError> {
         self.read("read outputs from", |snapshot| page::output_bytes(snapshot, job))
+    }
+
+    /// How many tasks of a job wrote more to their standard output than `limit_bytes`, by what is kept of the last
+    /// attempt of each. Of a job with very many long outputs it is a lower bound.
+    ///
+    /// Errors: the file cannot be read. Cost: O(rows of outputs of the job).
+    pub fn cut_outputs(&self, job: JobId, limit_bytes: u64) -> Result<u64, StoreError> {
+        self.read("read outputs from", |snapshot| cut_outputs::count(snapshot, job, limit_bytes))
     }
 
     /// What attempts of a job wrote, all or those of some tasks, in the order in which it was kept: after row

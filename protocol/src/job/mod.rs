@@ -32,7 +32,7 @@ pub use author::{
 };
 pub use compile::{Compiled, Sink, TaskCommand, WorkDir};
 #[cfg(feature = "author")]
-pub use extract::Extractor;
+pub use extract::{Extracted, Extractor};
 pub use files::{
     Input, Keying, LocalFile, Objects, Output, OutputTarget, Several, Source, TaskInput, TaskOutputFile,
     safe_relative,

@@ -101,6 +101,19 @@ pub struct JobView {
     /// The quota of output of its user in bytes, if that is used up: nothing more is kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_quota_spent: Option<u64>,
+    /// Of how many tasks not all output is kept from which values are extracted. Said like its budget.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut_outputs: Option<CutOutputs>,
+}
+
+/// Tasks that wrote more than is kept, in a job that extracts values from what they write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CutOutputs {
+    /// How many; of very many a lower bound.
+    pub n_tasks: u64,
+    /// How much is kept of each, in bytes.
+    pub limit_bytes: u64,
 }
 
 /// A task as readers see it. What finished attempts used is in the store.
@@ -478,6 +491,7 @@ impl<'a> Reader<'a> {
             after: job.request.after.iter().map(|dependence| dependence.on).collect(),
             output_budget_spent: None,
             output_quota_spent: None,
+            cut_outputs: None,
         }
     }
 

@@ -47,6 +47,8 @@ impl Reason {
             Reason::JobPaused { .. }
             | Reason::OutputBudgetSpent { .. }
             | Reason::OutputQuotaSpent { .. }
+            | Reason::OutputsCut { .. }
+            | Reason::OutputCut { .. }
             | Reason::DiskFull { .. }
             | Reason::JobWaitsForFile { .. }
             | Reason::JobOver { .. }

@@ -125,7 +125,8 @@ fn try_out(spec: &JobSpec) {
     for index in [0, n_tasks / 2, n_tasks - 1] {
         let task = compiled.task(7, index);
         let written = task.argv.join(" ");
-        assert_eq!(extractor.extract(written.as_bytes()).len(), spec.results.extract.len());
+        let found = extractor.extract(written.as_bytes(), spec.results.limit_bytes);
+        assert_eq!(found.values.len(), spec.results.extract.len());
     }
 }
 

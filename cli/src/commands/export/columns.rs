@@ -304,6 +304,7 @@ pub(super) mod tests {
             failure: None,
             parameters: parameters.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(),
             extracted: [("affinity".to_owned(), affinity.map(str::to_owned))].into(),
+            output_cut: false,
         }
     }
 

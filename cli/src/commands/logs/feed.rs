@@ -5,12 +5,13 @@
 
 use std::collections::HashMap;
 
-use protocol::follow::{EndedOutput, Followed, Piece, StreamName};
+use protocol::{
+    follow::{EndedOutput, Followed, Piece, StreamName},
+    kept::{LEFT_OUT, left_out_line},
+};
 use scheduler::ids::PilotId;
 
-/// What the agent puts where it leaves bytes out, before and after their number.
-const LEFT_OUT: [&[u8]; 2] = [b"\n[pilotfish: ", b" bytes left out]\n"];
-/// No number is longer.
+/// No number of bytes that were left out is longer.
 const DIGITS_MAX: usize = 20;
 
 /// What is to be shown.
@@ -149,13 +150,12 @@ fn rest(kept: &[u8], shown: u64) -> Vec<u8> {
         return from(tail, shown - n_before_tail);
     }
     let n_missing = n_before_tail - shown.max(n_head);
-    let line = [LEFT_OUT[0], n_missing.to_string().as_bytes(), LEFT_OUT[1]].concat();
-    [from(head, shown), line, tail.to_vec()].concat()
+    [from(head, shown), left_out_line(n_missing).into_bytes(), tail.to_vec()].concat()
 }
 
 /// Head, number of bytes left out, tail; `None` if all is there.
 fn parts(kept: &[u8]) -> Option<(&[u8], u64, &[u8])> {
-    let [before, after] = LEFT_OUT;
+    let [before, after] = LEFT_OUT.map(str::as_bytes);
     (0..kept.len()).find_map(|at| {
         let number = kept[at..].strip_prefix(before)?;
         let n_digits = number.iter().take(DIGITS_MAX).take_while(|byte| byte.is_ascii_digit()).count();

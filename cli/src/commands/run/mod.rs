@@ -37,7 +37,7 @@ use crate::{
         quote::quoted,
         units::json_with_units,
     },
-    staging::{self, Fetching, Sources},
+    staging::{self, Claims, Fetching, Sources},
 };
 use company::Latecomers;
 use session::{End, Session};
@@ -184,7 +184,11 @@ async fn in_session(
     let Some(job) = follow(args, session, (&before, news), how_on).await? else {
         return Ok(Outcome::Interrupted);
     };
-    let how = Fetching { is_quiet: args.quiet || args.json, overwrites: args.overwrite };
+    let how = Fetching {
+        is_quiet: args.quiet || args.json,
+        overwrites: args.overwrite,
+        claims: &Claims::default(),
+    };
     let fetched = staging::fetch_home(session.client, job.id, &request.spec, how).await;
     report(args, &before, &job, Span(u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX)));
     fetched?;
@@ -230,7 +234,8 @@ async fn follow(
     let end = session.follow(before.id, news, &mut progress).await;
     progress.finish(&place(args));
     match end? {
-        End::Over(job) => Ok(Some(*job)),
+        // News of all jobs do not say what of their output was kept.
+        End::Over(job) => Ok(Some(session.client.job(before.id).await.unwrap_or(*job))),
         End::Stopped => {
             let last = progress.last().unwrap_or(before);
             let n_left = last.counts.total.saturating_sub(n_ended(last));

@@ -12,7 +12,10 @@ use super::{RunArgs, company, follow, key, n_ended, place, session::Session, wha
 use crate::{
     access::last,
     client::Client,
-    commands::{wait, workflow::match_by_names},
+    commands::{
+        wait,
+        workflow::{match_by_names, tell_unfetched},
+    },
     failure::{Failure, Outcome},
     show::{
         self,
@@ -20,7 +23,7 @@ use crate::{
         job::{end_line, warn_of_lost_output},
         units::json_with_units,
     },
-    staging::{self, Fetching, Sources},
+    staging::{self, Claims, Fetching, Sources},
 };
 use scheduler::resources::Resources;
 
@@ -63,13 +66,18 @@ pub(super) async fn in_session(
     };
     let how_on = "the same command goes on, --fresh begins anew";
     let mut ended: Vec<JobView> = Vec::new();
+    let (claims, mut unfetched) = (Claims::default(), None);
     for (id, stage) in jobs.into_iter().zip(&request.workflow.stages) {
         let before = session.client.job(id).await?;
         let Some(job) = follow(args, session, (&before, None), how_on).await? else {
             return Ok(Outcome::Interrupted);
         };
-        let how = Fetching { is_quiet: args.quiet || args.json, overwrites: args.overwrite };
-        staging::fetch_home(session.client, id, &stage.job, how).await?;
+        let is_quiet = args.quiet || args.json;
+        let how = Fetching { is_quiet, overwrites: args.overwrite, claims: &claims };
+        if let Err(failure) = staging::fetch_home(session.client, id, &stage.job, how).await {
+            // The stages behind it go on all the same.
+            tell_unfetched(unfetched.replace(failure));
+        }
         if !args.quiet {
             warn_of_lost_output(&job);
         }
@@ -90,7 +98,10 @@ pub(super) async fn in_session(
             "{failed} failed; see `pilotfish tasks {which}{place} --failed`; --retry-failed runs them again, and what waited for them"
         ));
     }
-    Ok(wait::outcome(&ended))
+    match unfetched {
+        Some(failure) => Err(failure),
+        None => Ok(wait::outcome(&ended)),
+    }
 }
 
 /// The numbers of its jobs, in order, which go on.

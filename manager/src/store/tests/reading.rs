@@ -343,6 +343,37 @@ fn arrivals_come_in_order_and_page_by_page_with_the_attempts_that_failed() {
 }
 
 #[test]
+fn tasks_that_wrote_more_than_is_kept_are_counted_by_their_last_attempt() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = open(folder.path());
+    store.commit(&beginning(10)).unwrap();
+    let output = |index: u64, n_out: usize, n_err: usize| TaskOutput {
+        index,
+        stdout: vec![b'o'; n_out],
+        stderr: vec![b'e'; n_err],
+    };
+    let mut seq = 0;
+    let mut report = |store: &mut Store, job: u64, outputs: Vec<TaskOutput>| {
+        seq += 1;
+        let mut one = result(job, vec![], vec![]);
+        one.outputs = outputs;
+        store.commit(&[reported(1, seq, vec![one])]).unwrap();
+    };
+    let (mib, over) = (1 << 20, (1 << 20) + 31);
+    report(&mut store, 1, vec![output(0, mib, 50), output(1, over, 0), output(2, 5, over), output(3, 9, 0)]);
+    report(&mut store, 1, vec![output(4, over, over), output(5, 1000, 0), output(7, over, 1)]);
+    report(&mut store, 2, vec![output(3, over, 0)]);
+    let reader = store.reader();
+    let n_cut = |job: u64, limit: usize| reader.cut_outputs(JobId(job), limit as u64).unwrap();
+    assert_eq!((n_cut(1, mib), n_cut(2, mib), n_cut(3, mib)), (3, 1, 0), "1, 4 and 7");
+    assert_eq!((n_cut(1, 999), n_cut(1, 1000), n_cut(1, 8), n_cut(1, 4)), (5, 4, 6, 7));
+    // They run again: the last attempt counts.
+    report(&mut store, 1, vec![output(1, 10, 0), output(3, over, 0)]);
+    report(&mut store, 1, vec![output(7, mib, 0)]);
+    assert_eq!(n_cut(1, mib), 2, "3 and 4");
+}
+
+#[test]
 fn it_is_told_which_digests_no_file_has_that_was_left() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = open(folder.path());
