@@ -134,6 +134,10 @@ fn file_that_a_stage_has_left_is_not_overwritten_by_that_of_another_stage() {
     sandbox.write("flow.yaml", STAGES);
     let words = "out/f of task 2.0: task 1.0 has left one of that name; `pilotfish fetch 2.0 --to FOLDER`";
     let whole = |output: &Output| said(output).split_whitespace().collect::<Vec<_>>().join(" ");
+    let checked = whole(&sandbox.run(&["check", "flow.yaml"]));
+    let doubt = "warning: flow.yaml:3: stages.q.outputs[0]: `out/**` may leave a file of the same name as `out/**` of stage \
+                 `p`; ";
+    assert!(checked.contains(doubt), "{checked}");
     // The second time nothing runs; `--overwrite` is about files of others.
     for args in [&["run", "flow.yaml"][..], &["run", "flow.yaml"], &["run", "--overwrite", "flow.yaml"]] {
         let output = sandbox.run(args);
@@ -198,6 +202,9 @@ resources: {cores: 1}
 outputs: ["part-{s}-*.txt"]
 "#,
     );
+    let checked = text(&sandbox.run(&["check", "job.yaml"]).stderr);
+    let doubt = "outputs[0]: `part-1-2-*.txt` of task 1 may leave a file of the same name as `part-1-*.txt` of task 0; ";
+    assert!(checked.split_whitespace().collect::<Vec<_>>().join(" ").contains(doubt), "{checked}");
     let output = sandbox.run(&["run", "-j", "1", "job.yaml"]);
     let told = said(&output).split_whitespace().collect::<Vec<_>>().join(" ");
     assert_eq!(output.status.code(), Some(3), "{told}");

@@ -431,19 +431,8 @@ impl fmt::Display for Reason {
                     "the output quota of {user} ({size}) is used up; what tasks write is kept no more (quotas.output)"
                 )
             }
-            Reason::OutputsCut { n_tasks, limit_bytes } => write!(
-                f,
-                "{n_tasks} task{} of it wrote more than is kept ({}, results.limit): values of results.extract may be \
-                 missing from them",
-                plural(*n_tasks),
-                Size(*limit_bytes)
-            ),
-            Reason::OutputCut { limit_bytes } => write!(
-                f,
-                "it wrote more than is kept ({}, results.limit): values of results.extract that are not certain without \
-                 the rest are missing",
-                Size(*limit_bytes)
-            ),
+            Reason::OutputsCut { n_tasks, limit_bytes } => write_cut(f, Some(*n_tasks), *limit_bytes),
+            Reason::OutputCut { limit_bytes } => write_cut(f, None, *limit_bytes),
             Reason::DiskFull { free_bytes } => {
                 let free = Size(*free_bytes);
                 write!(
@@ -714,6 +703,16 @@ fn plural(n: u64) -> &'static str {
 /// The noun's ending and its verb.
 fn are(n: u64) -> (&'static str, &'static str) {
     (plural(n), if n == 1 { "is" } else { "are" })
+}
+
+/// Of so many tasks of a job, or of a task itself.
+fn write_cut(f: &mut fmt::Formatter<'_>, n_tasks: Option<u64>, limit_bytes: u64) -> fmt::Result {
+    let limit = Size(limit_bytes);
+    let (who, whose) = match n_tasks {
+        Some(n) => (format!("{n} task{} of it", plural(n)), "results.extract may be missing from them"),
+        None => ("it".to_owned(), "results.extract that are not certain without the rest are missing"),
+    };
+    write!(f, "{who} wrote more than is kept ({limit}, results.limit): values of {whose}")
 }
 
 fn write_failed(f: &mut fmt::Formatter<'_>, kind: &FailureKind, n_attempts: u32) -> fmt::Result {

@@ -32,6 +32,9 @@ const PAGE_ROWS: u64 = 1000;
 /// Rows of a table before people lose the overview.
 const LIMIT_DEFAULT: u64 = 100;
 
+/// Tasks that are named below a table at most.
+const N_NAMED: usize = 10;
+
 /// Which tasks, and how they are shown.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
@@ -108,14 +111,7 @@ pub async fn run(args: TasksArgs) -> Result<Outcome, Failure> {
             return Ok(rows.iter().map(|row| format!("{job}.{}\n", row.index)).collect());
         }
         let mut text = table(&rows).render_or("no tasks", screen);
-        let n_cut = rows.iter().filter(|row| row.output_cut).count() as u64;
-        if n_cut > 0 {
-            let line = format!(
-                "{} here wrote more than is kept (results.limit): values of results.extract may be missing from {}; \
-                 `pilotfish explain task` names them",
-                counted(n_cut, "task"),
-                if n_cut == 1 { "it" } else { "them" }
-            );
+        if let Some(line) = cut_line(&rows) {
             text.push_str(&screen.paint(Ink::Dim, &line));
             text.push('\n');
         }
@@ -156,6 +152,21 @@ async fn rows(
         }
     }
     Ok((rows, None))
+}
+
+/// Which tasks wrote more than is kept, if any did.
+fn cut_line(rows: &[TaskRow]) -> Option<String> {
+    let cut: Vec<String> =
+        rows.iter().filter(|row| row.output_cut).map(|row| row.index.to_string()).collect();
+    let (n_cut, named) = (cut.len(), cut.get(..N_NAMED.min(cut.len()))?.join(", "));
+    let more = if n_cut > N_NAMED { ", …" } else { "" };
+    (n_cut > 0).then(|| {
+        format!(
+            "{} here wrote more than is kept (results.limit): values of results.extract may be missing from {} ({named}{more})",
+            counted(n_cut as u64, "task"),
+            if n_cut == 1 { "it" } else { "them" }
+        )
+    })
 }
 
 fn table(rows: &[TaskRow]) -> Table {

@@ -117,7 +117,7 @@ pub async fn submit(
 /// Says which files of a stage have not come, where another stage's are told at the end.
 pub fn tell_unfetched(failure: Option<Failure>) {
     if let Some(failure) = failure {
-        show::say(&format!("error: {}", failure.message()));
+        show::say(&failure.message());
     }
 }
 

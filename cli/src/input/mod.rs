@@ -145,8 +145,8 @@ impl JobInput {
         }
     }
 
-    /// Warns of folders that tasks share.
-    fn say_of_folders(&self, problems: Vec<Problem>) {
+    /// Tells of what is right but hardly meant, with its place.
+    fn warn(&self, problems: Vec<Problem>) {
         for problem in self.placed(problems) {
             show::say(&format!("warning: {problem}"));
         }
@@ -181,7 +181,8 @@ impl JobInput {
             return Err(self.placed(problems).into());
         }
         let shared = |stage: &StageSpec| Some(stage.problem(stage.job.folder_of_two_tasks()?));
-        self.say_of_folders(workflow.stages.iter().filter_map(shared).collect());
+        self.warn(workflow.stages.iter().filter_map(shared).collect());
+        self.warn(workflow.outputs_that_may_meet());
         Ok(Some(workflow))
     }
 
@@ -219,7 +220,7 @@ impl JobInput {
 
     fn say_doubts(&self, spec: &JobSpec) {
         say_doubts(spec);
-        self.say_of_folders(spec.folder_of_two_tasks().into_iter().collect());
+        self.warn(spec.folder_of_two_tasks().into_iter().chain(spec.outputs_that_may_meet()).collect());
     }
 
     /// What is to be said of variables that `env_from` has left out of these jobs.

@@ -11,7 +11,7 @@ use scheduler::ranges::TaskSet;
 use crate::job::flow::outside::Named;
 use crate::job::problem::quoted;
 use crate::job::{
-    AfterSpec, Compiled, OnSpec, OutputTarget, Problem, StageSpec, TakenFiles, WorkflowSpec, limits,
+    AfterSpec, Compiled, JobSpec, OnSpec, OutputTarget, Problem, StageSpec, TakenFiles, WorkflowSpec, limits,
 };
 
 /// So many names that tasks leave, and that they take, are made and compared, of all stages together. What tasks beyond
@@ -120,7 +120,7 @@ impl<'w> Check<'w> {
     fn leave(&mut self, stage: usize) {
         let Some(compiled) = self.compiled.get(stage).and_then(Option::as_ref) else { return };
         // The number of the job is not known yet.
-        let names_job = compiled.spec().outputs.iter().any(|output| output.to.contains("{job"));
+        let names_job = names_job(compiled.spec());
         if compiled.spec().outputs.is_empty() {
             return;
         }
@@ -327,6 +327,11 @@ impl<'w> Check<'w> {
             false => format!("stage {} leaves {}", quoted(&on.name), names.join(", ")),
         }
     }
+}
+
+/// Whether what a job leaves goes to places that differ from job to job.
+pub(super) fn names_job(job: &JobSpec) -> bool {
+    job.outputs.iter().any(|output| output.to.contains("{job"))
 }
 
 fn on_stage(entry: Option<&AfterSpec>) -> Option<usize> {

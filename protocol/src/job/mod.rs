@@ -13,6 +13,7 @@ mod extract;
 mod files;
 mod flow;
 pub mod limits;
+mod meeting;
 mod positions;
 mod problem;
 mod shebang;

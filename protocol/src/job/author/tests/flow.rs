@@ -541,3 +541,32 @@ stages:
         assert!(said.contains("tasks[3].outputs: found") && said.contains("tasks name each file"), "{said}");
     }
 }
+
+#[test]
+fn outputs_of_two_stages_that_may_leave_one_name_are_told() {
+    let said = |p: &str, q: &str| {
+        let text = format!("stages:\n  p: {{command: x, outputs: {p}}}\n  q: {{command: y, outputs: {q}}}\n");
+        let problems = load(&text).unwrap().outputs_that_may_meet();
+        problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    };
+    let text = said("[{from: d/, to: out}]", "[o, {from: e/, to: out}]");
+    assert!(
+        text.starts_with(
+            "stages.q.outputs[1]: `out/**` may leave a file of the same name as `out/**` of stage `p`; of two files of one \
+             name only the first is brought"
+        ),
+        "{text}"
+    );
+    for (p, q, expected) in [
+        ("[{from: d/, to: out}]", "[{from: d/, to: out/q}]", true),
+        ("[{from: d/, to: out}]", "[out/o]", true),
+        ("[{from: d/, to: out}]", "[outer, {from: d/, to: out2}]", false),
+        ("['*.log']", "['*.dat', 'q.txt']", false),
+        ("['*.log']", "['q*']", true),
+        ("['*.log']", "['q.log']", true),
+        ("[{from: d/, to: 'out/{job}'}]", "[{from: d/, to: 'out/{job}'}]", false),
+        ("[{from: d/, to: 'file:///out'}]", "[{from: d/, to: 'file:///out'}]", true),
+    ] {
+        assert_eq!(!said(p, q).is_empty(), expected, "{p} {q}: {}", said(p, q));
+    }
+}
