@@ -12,6 +12,7 @@ use crate::{
     command::{AdapterError, AllocationRequest, BatchId, BatchJob, Command, Output, Queue, QueueLoad},
     newest,
     script::{quoted, script_without_secret},
+    silence::unless_it_failed,
 };
 
 pub(crate) const NAME: &str = "gridengine";
@@ -235,7 +236,7 @@ impl Adapter for GridEngine {
     }
 
     fn read_list(&self, output: &Output) -> Result<Vec<BatchJob>, AdapterError> {
-        understood(output, answers::jobs)
+        understood(output, answers::jobs).and_then(|jobs| unless_it_failed(output, jobs))
     }
 
     fn cancel(&self, ids: &[BatchId]) -> Command {

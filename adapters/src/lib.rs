@@ -12,6 +12,7 @@ mod local;
 pub mod openstack;
 mod pbs;
 mod script;
+mod silence;
 mod slurm;
 #[cfg(test)]
 mod testing;

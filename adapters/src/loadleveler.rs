@@ -14,6 +14,7 @@ use crate::{
     AGE_OF_SUBMITTED, Adapter, Surroundings,
     command::{AdapterError, AllocationRequest, BatchId, BatchJob, Command, Output, Queue, QueueLoad},
     newest,
+    silence::unless_it_failed,
 };
 
 pub(crate) const NAME: &str = "loadleveler";
@@ -149,7 +150,7 @@ impl Adapter for LoadLeveler {
     }
 
     fn read_list(&self, output: &Output) -> Result<Vec<BatchJob>, AdapterError> {
-        understood(output, answers::jobs)
+        understood(output, answers::jobs).and_then(|jobs| unless_it_failed(output, jobs))
     }
 
     fn cancel(&self, ids: &[BatchId]) -> Command {

@@ -21,6 +21,7 @@ use crate::{
     },
     looks_like_ours, newest,
     script::{script, script_by_file},
+    silence::unless_it_failed,
 };
 use records::{Record, of_text, of_xml};
 use table::Row;
@@ -220,7 +221,8 @@ impl Adapter for Pbs {
     }
 
     fn read_list(&self, output: &Output) -> Result<Vec<BatchJob>, AdapterError> {
-        read_list(output).ok_or_else(|| AdapterError::NotUnderstood(refusal(output)))
+        let jobs = read_list(output).ok_or_else(|| AdapterError::NotUnderstood(refusal(output)))?;
+        unless_it_failed(output, jobs)
     }
 
     /// Tables leave out the server, or show the beginning of its name.

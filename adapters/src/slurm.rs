@@ -17,6 +17,7 @@ use crate::{
     },
     looks_like_ours,
     script::{quoted, script_after},
+    silence::failure_of,
 };
 
 pub(crate) const NAME: &str = "slurm";
@@ -216,7 +217,12 @@ impl Adapter for Slurm {
         if output.code != Some(0) {
             return Err(AdapterError::NotUnderstood(errors(output)));
         }
-        read_jobs(&output.stdout)
+        let jobs = read_jobs(&output.stdout)?;
+        // One of several clusters may not have answered.
+        match failure_of(output).filter(|_| lacks_jobs_of_a_cluster(&output.stdout)) {
+            Some(failure) => Err(failure),
+            None => Ok(jobs),
+        }
     }
 
     fn cancel(&self, ids: &[BatchId]) -> Command {
@@ -386,6 +392,20 @@ fn read_jobs(text: &str) -> Result<Vec<BatchJob>, AdapterError> {
         }
         None => Ok(jobs),
     }
+}
+
+/// Whether a listing has no job at all, or none of one of its clusters.
+fn lacks_jobs_of_a_cluster(text: &str) -> bool {
+    let (mut is_empty, mut lacks_some) = (true, false);
+    for (n, line) in text.lines().enumerate() {
+        if is_head(line) {
+            lacks_some |= is_empty && n > 0;
+            is_empty = true;
+        } else if read_job(line, None).is_some() {
+            is_empty = false;
+        }
+    }
+    is_empty || lacks_some
 }
 
 /// `ID|STATE|REASON|NAME`.

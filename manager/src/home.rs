@@ -141,7 +141,7 @@ pub(crate) fn forgetting(records: &[Record], at: Time) -> Vec<Record> {
     }
     for (allocation, _) in durable.allocations().iter().filter(|(_, held)| held.may_be_there()) {
         let (allocation, why) = (*allocation, WHY.into());
-        forgotten.push(Record::AllocationEnded { allocation, why, cause: None, at });
+        forgotten.push(Record::AllocationEnded { allocation, why, cause: None, was_unlisted: false, at });
     }
     for platform in durable.platforms().keys() {
         let former = durable.scaled(*platform).map(|scaled| &scaled.former);
@@ -221,7 +221,13 @@ mod tests {
             registered(4, 4),
             Record::PilotLost { pilot: PilotId(4), why: "silent".into(), blamed: vec![], at },
             intended(4),
-            Record::AllocationEnded { allocation: AllocationId(4), why: "refused".into(), cause: None, at },
+            Record::AllocationEnded {
+                allocation: AllocationId(4),
+                why: "refused".into(),
+                cause: None,
+                was_unlisted: false,
+                at,
+            },
         ];
         let mut durable = Durable::default();
         let forgotten = forgetting(&records, Time(9));

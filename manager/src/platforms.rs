@@ -1,7 +1,7 @@
 //! One worker a platform: one command at a time, its answer back to the engine as an event.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     convert::Infallible,
     sync::{
         Arc,
@@ -44,6 +44,10 @@ const LOOKS_AFTER_END: &[Duration] = &[Duration::from_millis(1100), Duration::fr
 const N_AGES_MAX: usize = 16;
 /// An id that was ours is taken for ours for so long without a look: much sooner than a batch system uses ids again.
 const SEEN_FOR: Span = Span::from_secs(600);
+
+/// For so long after a cancellation that failed a listing without the job does not show that it is gone: listings may
+/// come from a cache.
+const LISTED_WITHIN: Span = Span::from_secs(60);
 
 /// What a platform is to do.
 pub(crate) enum Order {
@@ -96,8 +100,8 @@ pub(crate) struct Worker {
     pub(crate) identities: Identities,
     /// Ids that were ours when the platform accepted or listed them, and when that was.
     pub(crate) seen: HashMap<BatchId, Time>,
-    /// What it failed to cancel.
-    pub(crate) uncancelled: BTreeSet<String>,
+    /// What it failed to cancel, and when it last did.
+    pub(crate) uncancelled: BTreeMap<BatchId, Time>,
     /// Tags whose join documents may be in files, and when each was submitted or last listed.
     pub(crate) documents: BTreeMap<String, Time>,
     /// Whether those that managers of before have left were looked for.
@@ -345,10 +349,12 @@ impl Worker {
             tracing::warn!(platform = self.spec.name, what, "listing failed");
         }
         if let Ok(jobs) = &listed {
-            // What is gone is not to be cancelled at the end: its id may be another job's by then.
+            // What is gone is not to be cancelled at the end: its id may be another job's by then. A listing may be late to
+            // show what was accepted.
             let there = jobs.iter().filter(|job| job.state != BatchState::Ended);
             let there: HashSet<&str> = there.map(|job| job.id.as_str()).collect();
-            self.uncancelled.retain(|id| there.contains(id.as_str()));
+            let is_new = |at: Time| asked_at.since(at) < LISTED_WITHIN;
+            self.uncancelled.retain(|id, at| there.contains(id.as_str()) || is_new(*at));
             // By the second listing after a submission the engine has its answer.
             self.accepted.retain_mut(|(_, n_listings)| {
                 *n_listings += 1;
@@ -484,11 +490,12 @@ impl Worker {
 
     async fn cancel(&mut self, batch_ids: Vec<String>) {
         match self.try_cancel(&batch_ids).await {
-            Ok(()) => self.uncancelled.retain(|id| !batch_ids.contains(id)),
+            Ok(()) => self.uncancelled.retain(|id, _| !batch_ids.contains(id)),
             // The next listing shows them again, and they are cancelled again.
             Err(what) => {
                 tracing::warn!(platform = self.spec.name, ?batch_ids, what, "cancel failed");
-                self.uncancelled.extend(batch_ids);
+                let now = self.clock.now();
+                self.uncancelled.extend(batch_ids.into_iter().map(|id| (id, now)));
             }
         }
     }
@@ -520,10 +527,10 @@ impl Worker {
                 break;
             }
             tokio::time::sleep(CANCEL_PAUSE).await;
-            self.cancel(batch_ids.into_iter().collect()).await;
+            self.cancel(batch_ids.into_keys().collect()).await;
         }
         if !self.uncancelled.is_empty() {
-            let batch_ids = &self.uncancelled;
+            let batch_ids: Vec<&BatchId> = self.uncancelled.keys().collect();
             tracing::error!(
                 platform = self.spec.name,
                 ?batch_ids,

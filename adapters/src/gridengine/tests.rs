@@ -536,3 +536,13 @@ fn hostile_output_is_an_error() {
         grid_engine().read_describe(&good(&in_listing(&format!("<Queue-List>{full}</Queue-List>")))).is_err()
     );
 }
+
+#[test]
+fn an_empty_listing_with_words_of_a_failure_is_no_listing_although_it_ended_with_0() {
+    let empty = "<job_info><queue_info></queue_info><job_info></job_info></job_info>";
+    let read = |stderr: &str| grid_engine().read_list(&Output { stderr: stderr.into(), ..good(empty) });
+    let failed = read("error: commlib error: got select error (Connection refused)\n");
+    assert!(matches!(&failed, Err(error) if error.to_string().contains("commlib error")), "{failed:?}");
+    assert_eq!(read(""), Ok(vec![]));
+    assert_eq!(read("stty: standard input: Inappropriate ioctl for device\n"), Ok(vec![]));
+}

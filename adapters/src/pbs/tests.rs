@@ -597,3 +597,14 @@ fn the_age_of_a_job_is_that_of_its_creation_on_the_servers_clock() {
     assert_eq!(age("<various>"), None);
     assert_eq!(age(""), None);
 }
+
+#[test]
+fn an_empty_listing_with_words_of_a_failure_is_no_listing_although_it_ended_with_0() {
+    let said = |stderr: &str| Output { stderr: stderr.into(), ..listing("") };
+    let read = |stderr: &str| pbs().read_list(&said(stderr));
+    let failed = read("Connection refused\nqstat: cannot connect to server head (errno=111)\n");
+    assert!(matches!(&failed, Err(error) if error.to_string().contains("cannot connect to server head")));
+    for harmless in ["", "qstat: Unknown Job Id Error 12.head\n", "ann: warning: quota is low\n"] {
+        assert_eq!(read(harmless), Ok(vec![]), "{harmless}");
+    }
+}

@@ -479,3 +479,25 @@ fn a_job_that_somebody_renamed_has_its_tag_by_its_id() {
     let expected = ["pf1-2", "pf1-9", "pf1-4", "pf1-5", "mine", "pf1-6"];
     assert_eq!(tags(&slurm(), &known, &listing), expected);
 }
+
+#[test]
+fn an_empty_listing_with_words_of_a_failure_is_no_listing_although_it_ended_with_0() {
+    let failure = "slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n";
+    let warning = "squeue: warning: controller is busy\n";
+    let read = |stdout: &str, stderr: &str| {
+        let output = Output { code: Some(0), stdout: stdout.into(), stderr: stderr.into() };
+        slurm().read_list(&output).map(|jobs| jobs.len())
+    };
+    let read_failure = read("CLUSTER: \n", failure);
+    assert!(matches!(&read_failure, Err(error) if error.to_string().contains("Unable to contact")));
+    assert_eq!(read("CLUSTER: \n", warning), Ok(0));
+    assert_eq!(read("CLUSTER: \n", ""), Ok(0));
+    assert_eq!(read("CLUSTER: \n7|RUNNING|None|pf1-2\n", failure), Ok(1), "it has answered");
+    for one_of_two in [
+        "CLUSTER: \nCLUSTER: east\n7|RUNNING|None|pf1-2\n",
+        "CLUSTER: \n7|RUNNING|None|pf1-2\nCLUSTER: east\n",
+    ] {
+        assert!(read(one_of_two, failure).is_err(), "{one_of_two}");
+        assert_eq!(read(one_of_two, warning), Ok(1));
+    }
+}

@@ -117,6 +117,8 @@ pub struct Allocation {
     pub may_have_run: bool,
     /// Whether it was cancelled, or left by its pilot, before it ended.
     pub was_released: bool,
+    /// Whether it counts as ended only because a listing lacked it.
+    pub was_unlisted: bool,
 }
 
 impl Allocation {

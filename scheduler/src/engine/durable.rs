@@ -517,6 +517,7 @@ impl Durable {
                     end_cause: None,
                     may_have_run: false,
                     was_released: false,
+                    was_unlisted: false,
                 };
                 if let Some(before) = self.allocations.remove(allocation) {
                     self.count(&before, false);
@@ -535,7 +536,8 @@ impl Durable {
                     a.batch_id = Some(batch_id.clone()).filter(|id| !id.is_empty());
                     a.submitted_at = Some(*at);
                     a.may_have_run = true;
-                    (a.ended_at, a.end_cause, a.was_released) = (None, None, false);
+                    (a.ended_at, a.end_cause) = (None, None);
+                    (a.was_released, a.was_unlisted) = (false, false);
                 })
             }
             Record::AllocationUnknown { allocation, what, at } => {
@@ -552,11 +554,11 @@ impl Durable {
                 a.state = AllocationState::Leaving(why.clone(), *at);
                 a.was_released = true;
             }),
-            Record::AllocationEnded { allocation, why, cause, at } => {
+            Record::AllocationEnded { allocation, why, cause, was_unlisted, at } => {
                 self.note_answer(*allocation, *at);
                 self.with_allocation(*allocation, |a| {
                     a.state = AllocationState::Ended(why.clone());
-                    (a.ended_at, a.end_cause) = (Some(*at), *cause);
+                    (a.ended_at, a.end_cause, a.was_unlisted) = (Some(*at), *cause, *was_unlisted);
                 });
             }
             _ => {}

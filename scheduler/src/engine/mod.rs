@@ -64,6 +64,7 @@ mod standby;
 mod suspects;
 #[cfg(test)]
 mod tests;
+mod unlisted;
 mod volatile;
 pub mod waits;
 mod wanted;

@@ -113,7 +113,8 @@ impl Turn<'_> {
     fn drop_forsaken(&mut self, request: RequestId, id: AllocationId) {
         let why = "an operator dropped it, as its platform is not configured any more: its batch job may be there still";
         let at = self.now;
-        self.record(Record::AllocationEnded { allocation: id, why: why.into(), cause: None, at });
+        let (allocation, why, was_unlisted) = (id, why.into(), false);
+        self.record(Record::AllocationEnded { allocation, why, cause: None, was_unlisted, at });
         let reader = Reader::new(self.settings, self.durable, self.volatile, self.now);
         let view = reader.allocation(id, &self.durable.allocations()[&id]);
         self.answer(request, Answer::Allocation(Box::new(view)));

@@ -37,7 +37,8 @@ impl Turn<'_> {
         if let Some(&pilot) = known.came.iter().rev().find(came_before) {
             return self.register_again(request, pilot, tag);
         }
-        if !known.is_live() || self.volatile.shutdown.is_some() {
+        let is_late = Self::may_come_late(known);
+        if !(known.is_live() || is_late) || self.volatile.shutdown.is_some() {
             return self.refuse(request, Refusal::NoAllocation(tag));
         }
         if self.durable.joins_once(known.platform) && !known.is_unused() {
@@ -57,6 +58,9 @@ impl Turn<'_> {
         // One that the store has forgotten may hold tasks.
         let is_of_before =
             born_at <= self.volatile.started_at && known.intended_at < self.volatile.started_at;
+        if is_late {
+            self.comes_late(allocation, node.batch_id.clone());
+        }
         self.record(Record::PilotRegistered { pilot: id, allocation, nonce, node, born_at, at: self.now });
         let state = PilotState {
             is_synced: !is_of_before,
@@ -80,6 +84,10 @@ impl Turn<'_> {
         if let Some(platform) = state.filter(|state| asked_at >= state.failed_at) {
             platform.n_failures = 0;
             platform.last_failure = None;
+        }
+        if is_late {
+            self.withdraw_excess(platform);
+            self.volatile.arm_platform(platform, self.now);
         }
         if let Some(why) = why {
             self.drain_pilot(id, why);

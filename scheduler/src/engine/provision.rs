@@ -294,11 +294,11 @@ impl Turn<'_> {
                 }
             }
             SubmitOutcome::Refused(why) => {
-                self.allocation_ends(id, why.clone(), None);
+                self.allocation_ends(id, why.clone(), None, false);
                 self.note_failure_of(id, why, Span::ZERO);
             }
             SubmitOutcome::NoRoom(why) => {
-                self.allocation_ends(id, why.clone(), None);
+                self.allocation_ends(id, why.clone(), None, false);
                 self.note_full(platform, why);
             }
             SubmitOutcome::Unknown(what) => {
@@ -323,7 +323,7 @@ impl Turn<'_> {
                 self.step.effects.push(Effect::Cancel { platform, batch_ids: vec![batch_id] });
             }
             SubmitOutcome::Refused(why) | SubmitOutcome::NoRoom(why) if is_awaited => {
-                self.allocation_ends(id, why, None);
+                self.allocation_ends(id, why, None, false);
             }
             SubmitOutcome::Refused(_) | SubmitOutcome::NoRoom(_) | SubmitOutcome::Unknown(_) => {}
         }
@@ -428,8 +428,12 @@ impl Turn<'_> {
                 Some((_, false, _)) | None => unwanted.push(entry.batch_id.clone()),
             }
         }
-        let shown: BTreeSet<&str> =
-            listed.iter().filter(|entry| !entry.is_ended).map(|entry| entry.tag.as_str()).collect();
+        let tags = |is_ended: bool| -> BTreeSet<&str> {
+            let entries = listed.iter().filter(|entry| entry.is_ended == is_ended);
+            entries.map(|entry| entry.tag.as_str()).collect()
+        };
+        let (shown, told) = (tags(false), tags(true));
+        self.note_shown(&shown, asked_at);
         let ends: BTreeMap<&str, &str> = listed
             .iter()
             .filter(|entry| entry.is_ended)
@@ -438,26 +442,9 @@ impl Turn<'_> {
         let there: Vec<AllocationId> = self.durable.allocations_there(id).map(|(id, _)| id).collect();
         for allocation in there {
             let held = &self.durable.allocations()[&allocation];
+            let is_told = told.contains(held.tag.as_str());
             let is_there = shown.contains(held.tag.as_str());
-            let since = match held.state {
-                AllocationState::Submitted => held.submitted_at,
-                AllocationState::Intended => {
-                    Some(self.submitted_by(id, held)).filter(|_| held.intended_at < self.volatile.started_at)
-                }
-                // It may have been on its way for as long as that when it was given up.
-                AllocationState::Unknown(_, at) => Some(at + self.settings.submit_limit),
-                // What is not wanted any more may still be on its way there.
-                AllocationState::Leaving(_, at) if held.batch_id.is_none() => {
-                    Some(at.max(self.submitted_by(id, held)))
-                }
-                AllocationState::Leaving(_, at) => Some(at),
-                AllocationState::Ended(_) => None,
-            };
-            // A platform may be slow to show what it has just accepted; a pilot that came was shown.
-            let came = held.came.iter().filter_map(|pilot| self.durable.pilots().get(pilot));
-            let was_shown = came.into_iter().any(|pilot| pilot.registered_at < asked_at);
-            let lag = if was_shown { Span::ZERO } else { self.listing_lag(id) };
-            let is_missing = !is_there && since.is_some_and(|since| since + lag < asked_at);
+            let is_missing = !is_there && self.is_missing(allocation, asked_at, is_told);
             // A batch job may be renamed, or lose the process that watches it: its pilot knows better.
             let speaks = is_missing
                 && self.durable.live_pilots(held).iter().any(|pilot| self.may_speak(id, *pilot, asked_at));
@@ -467,60 +454,27 @@ impl Turn<'_> {
             }
             if is_missing && !speaks {
                 let end = ends.get(held.tag.as_str()).copied();
-                self.allocation_is_gone(allocation, end);
+                if is_told {
+                    self.allocation_is_gone(allocation, end, false);
+                } else if self.is_missed_again(allocation) {
+                    unwanted.extend(self.to_be_cancelled(allocation));
+                    self.allocation_is_gone(allocation, end, true);
+                }
+            } else {
+                self.volatile.missed.remove(&allocation);
             }
         }
-        if !unwanted.is_empty() {
-            self.step.effects.push(Effect::Cancel { platform: id, batch_ids: unwanted });
-        }
+        self.cancel_missed(id, unwanted);
     }
 
     /// Whether the pilot has said something since then or just before, waits for an answer, or has not had the time
     /// to come back since the manager started. On this host listings show all processes, so nobody is waited for.
     fn may_speak(&self, platform: PlatformId, pilot: PilotId, at: Time) -> bool {
         let Some(state) = self.volatile.pilots.get(&pilot) else { return false };
-        let is_elsewhere = self.durable.platforms().get(&platform).is_some_and(|spec| spec.submits_late);
+        let is_elsewhere = self.is_elsewhere(platform);
         let is_early = self.volatile.is_in_grace() && self.now < self.volatile.started_at + COME_BACK;
         let may_come_back = is_elsewhere && is_early && !state.is_synced;
         state.parked.is_some() || state.last_heard + BETWEEN_PULLS > at || may_come_back
-    }
-
-    /// The pilot of an allocation that counted as ended speaks: it is there, and counts toward all limits.
-    pub(super) fn allocation_is_back(&mut self, pilot: PilotId) {
-        let Some(pilot) = self.durable.pilots().get(&pilot) else { return };
-        let (allocation, platform) = (pilot.allocation, pilot.platform);
-        let ended = self.durable.allocations().get(&allocation).filter(|held| !held.may_be_there());
-        let Some(ended) = ended else { return };
-        let batch_id = ended.batch_id.clone().or_else(|| pilot.node.batch_id.clone()).unwrap_or_default();
-        self.record(Record::AllocationSubmitted { allocation, batch_id, at: self.now });
-        self.volatile.unlisted.insert(allocation);
-        self.withdraw_excess(platform);
-        self.volatile.arm_platform(platform, self.now);
-    }
-
-    /// Takes back allocations that wait where more are there than may be. The newest first.
-    fn withdraw_excess(&mut self, id: PlatformId) {
-        let Some(n_max) = self.durable.platforms().get(&id).map(|spec| spec.n_pilots_max as usize) else {
-            return;
-        };
-        let mut n_over = self.durable.census(id).n_there.saturating_sub(n_max);
-        let there: Vec<(AllocationId, usize)> = self
-            .durable
-            .allocations_there(id)
-            .filter(|(_, held)| held.state == AllocationState::Submitted && held.is_unused())
-            .map(|(id, held)| (id, held.n_nodes_there as usize))
-            .collect();
-        let mut excess = Vec::new();
-        for (allocation, n_nodes) in there.into_iter().rev() {
-            if n_over == 0 {
-                break;
-            }
-            n_over = n_over.saturating_sub(n_nodes);
-            excess.push(allocation);
-        }
-        if !excess.is_empty() {
-            self.cancel_allocations(id, &excess);
-        }
     }
 
     /// What the platform says is wrong with allocations is told when they come to nothing.
@@ -600,7 +554,7 @@ impl Turn<'_> {
 
     /// When the submission of an allocation without an answer is over: whoever asked for it ended with the manager
     /// of before, or a while later.
-    fn submitted_by(&self, id: PlatformId, held: &Allocation) -> Time {
+    pub(super) fn submitted_by(&self, id: PlatformId, held: &Allocation) -> Time {
         match held.intended_at < self.volatile.started_at {
             true => self.volatile.started_at + self.last_words(id),
             false => held.intended_at + self.settings.submit_limit,
@@ -612,16 +566,23 @@ impl Turn<'_> {
     }
 
     /// How long a platform may take to list what it has accepted.
-    fn listing_lag(&self, id: PlatformId) -> Span {
+    pub(super) fn listing_lag(&self, id: PlatformId) -> Span {
         self.durable.platforms().get(&id).map_or(Span::ZERO, |spec| spec.poll_interval)
     }
 
-    fn allocation_ends(&mut self, allocation: AllocationId, why: String, cause: Option<EndCause>) {
-        self.record(Record::AllocationEnded { allocation, why, cause, at: self.now });
+    fn allocation_ends(
+        &mut self,
+        allocation: AllocationId,
+        why: String,
+        cause: Option<EndCause>,
+        was_unlisted: bool,
+    ) {
+        self.record(Record::AllocationEnded { allocation, why, cause, was_unlisted, at: self.now });
     }
 
-    /// `end`: why it ended, in the words of its batch system, where that says so.
-    fn allocation_is_gone(&mut self, id: AllocationId, end: Option<&str>) {
+    /// `end`: why it ended, in the words of its batch system, where that says so. `was_unlisted`: only a listing that
+    /// lacked it says that.
+    fn allocation_is_gone(&mut self, id: AllocationId, end: Option<&str>, was_unlisted: bool) {
         let Some(allocation) = self.durable.allocations().get(&id) else { return };
         let (platform, pilots) = (allocation.platform, self.durable.live_pilots(allocation));
         let why = match &allocation.state {
@@ -644,7 +605,7 @@ impl Turn<'_> {
         self.volatile.running_since.remove(&id);
         self.volatile.unlisted.remove(&id);
         self.volatile.queue_reasons.remove(&id);
-        self.allocation_ends(id, why.clone(), end.and_then(EndCause::of));
+        self.allocation_ends(id, why.clone(), end.and_then(EndCause::of), was_unlisted);
         for pilot in pilots {
             self.lose_pilot(pilot, &why);
         }

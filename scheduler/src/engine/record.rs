@@ -106,6 +106,9 @@ pub enum Record {
         /// Why its batch job ended, where the batch system says so.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cause: Option<EndCause>,
+        /// Whether only a listing that lacked it says so: its pilot may come nevertheless.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        was_unlisted: bool,
         at: Time,
     },
     /// A pilot came. `born_at`: its start on the manager's clock.

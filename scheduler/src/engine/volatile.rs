@@ -48,6 +48,10 @@ pub struct Volatile {
     pub suspended: BTreeMap<AllocationId, Time>,
     /// Allocations that their platforms do not list although their pilots speak.
     pub unlisted: BTreeSet<AllocationId>,
+    /// Allocations that a listing of this life has shown as there, and when the first of those was asked for.
+    pub shown: BTreeMap<AllocationId, Time>,
+    /// Allocations that wait, and that the last listing lacked.
+    pub missed: BTreeSet<AllocationId>,
     /// Why allocations wait, in their platforms' words.
     pub queue_reasons: BTreeMap<AllocationId, QueueReason>,
     /// Those of them that have been held for so long that nobody waits for them; some may be gone.

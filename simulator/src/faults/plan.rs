@@ -96,6 +96,8 @@ impl Act {
 pub(crate) struct SitePlan {
     pub(crate) spec: PlatformSpec,
     pub(crate) queue_wait_max: Span,
+    /// Its listings show what was there so long ago, as those of a cache do.
+    pub(crate) lists_late: Span,
 }
 
 #[derive(Clone, Debug)]
@@ -171,6 +173,17 @@ impl Nature {
 impl Plan {
     /// All that a seed means.
     pub(crate) fn draw(seed: u64) -> Plan {
+        let mut plan = Plan::draw_eleventh(seed);
+        let mut luck = Luck::of(seed, &[19]);
+        // Together with a submission that goes on after its manager less than managers reckon with.
+        for site in plan.sites.iter_mut().filter(|site| site.spec.submits_late) {
+            site.lists_late = Span::from_secs(luck.pick(&[0, 0, 3, 8]));
+        }
+        plan
+    }
+
+    /// What seeds meant while all listings were of now.
+    pub(crate) fn draw_eleventh(seed: u64) -> Plan {
         let mut plan = Plan::draw_tenth(seed);
         let mut luck = Luck::of(seed, &[18]);
         plan.hides = luck.pick(&[0, 0, 5, 2]);
@@ -562,6 +575,7 @@ impl SitePlan {
         SitePlan {
             spec: PlatformSpec { walltime, n_pilots_min, ..spec },
             queue_wait_max: Span::from_secs(luck.pick(&[0, 2, 100])),
+            lists_late: Span::ZERO,
         }
     }
 }

@@ -286,8 +286,8 @@ impl World<'_> {
         }
     }
 
-    /// All of ours that it knows: those just accepted may be missing for a poll interval, those that have
-    /// ended may be remembered; not in a scenario, where listings would grow for as long as it lasts.
+    /// All of ours that it knows, or knew a while ago: those just accepted may be missing for a poll interval, those that
+    /// have ended may be remembered; not in a scenario, where listings would grow for as long as it lasts.
     fn listing(&mut self, site: usize) -> Result<Vec<ListedAllocation>, String> {
         if self.goes_wrong(self.plan.rates.list_fails) {
             return Err("slurm_load_jobs error: Unable to contact slurm controller".into());
@@ -295,9 +295,13 @@ impl World<'_> {
         let (now, is_faulty) = (self.now, self.is_faulty());
         let mut luck = self.luck.clone();
         self.luck.draw();
-        let lag = self.sites[site].plan.spec.poll_interval;
-        let is_shown = |job: &BatchJob, luck: &mut scheduler::luck::Luck| match job.ended_at.is_some() {
+        let (lag, late) = (self.sites[site].plan.spec.poll_interval, self.sites[site].plan.lists_late);
+        let is_cached = is_faulty && late > Span::ZERO;
+        let seen_at = if is_cached { Time(now.0.saturating_sub(late.0)) } else { now };
+        let is_past = |at: Option<Time>| at.is_some_and(|at| at <= seen_at);
+        let is_shown = |job: &BatchJob, luck: &mut scheduler::luck::Luck| match is_past(job.ended_at) {
             true => luck.one_in(4),
+            false if is_cached => job.accepted_at <= seen_at,
             false => {
                 !job.nodes.is_empty() || !is_faulty || now.since(job.accepted_at) >= lag || luck.one_in(3)
             }
@@ -306,17 +310,22 @@ impl World<'_> {
         let stands_still = |node: &usize| self.nodes[*node].stands_still(now);
         let entry = |n: usize| {
             let job = &held.jobs[n];
-            let is_suspended = self.plan.tells_suspended && job.nodes.iter().any(stands_still);
+            let has_begun = is_past(job.started_at);
+            let is_suspended = self.plan.tells_suspended && has_begun && job.nodes.iter().any(stands_still);
+            let n_nodes = match has_begun && job.ended_at.is_none() {
+                true => n_nodes_there(&self.nodes, held, n) as u32,
+                false => held.plan.spec.n_nodes,
+            };
             let listed = || ListedAllocation {
                 tag: job.tag.clone(),
                 batch_id: format!("{site}.{n}"),
-                is_running: self.plan.tells_suspended && !job.nodes.is_empty() && !is_suspended,
+                is_running: self.plan.tells_suspended && has_begun && !is_suspended,
                 is_suspended,
                 trouble: None,
                 lacks_room: false,
                 reason: None,
-                is_ended: job.ended_at.is_some(),
-                n_nodes: held.plan.spec.is_array.then(|| n_nodes_there(&self.nodes, held, n) as u32),
+                is_ended: is_past(job.ended_at),
+                n_nodes: held.plan.spec.is_array.then_some(n_nodes),
             };
             (is_shown(job, &mut luck) && !(is_faulty && job.is_hidden(now))).then(listed)
         };

@@ -103,6 +103,7 @@ fn site(platform: &Platform) -> SitePlan {
         },
         // Waits come from the model.
         queue_wait_max: Span::ZERO,
+        lists_late: Span::ZERO,
     }
 }
 

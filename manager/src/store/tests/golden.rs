@@ -85,8 +85,13 @@ pub(super) fn history() -> Vec<Record> {
     third.outputs = vec![TaskOutput { index: 3, stdout: b"affinity -6.9\n".to_vec(), stderr: Vec::new() }];
     let blamed = |index, verdict| Blamed { task: TaskId { job: JobId(1), index }, attempt: 1, verdict };
     let (job, at) = (JobId(2), Time(30_000_000));
-    let ended =
-        |n| Record::AllocationEnded { allocation: AllocationId(n), why: "ended".into(), cause: None, at };
+    let ended = |n| Record::AllocationEnded {
+        allocation: AllocationId(n),
+        why: "ended".into(),
+        cause: None,
+        was_unlisted: false,
+        at,
+    };
     let mut records = beginning(20);
     records.extend([
         Record::AllocationSubmitted { allocation: AllocationId(1), batch_id: "4711".into(), at },

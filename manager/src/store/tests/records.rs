@@ -246,7 +246,7 @@ pub(in crate::store) fn any_record(n_tasks: u64) -> impl Strategy<Value = Record
         1 => (allocation(), words(), at())
             .prop_map(|(allocation, what, at)| Record::AllocationUnknown { allocation, what, at }),
         1 => (allocation(), words(), at())
-            .prop_map(|(allocation, why, at)| Record::AllocationEnded { allocation, why, cause: None, at }),
+            .prop_map(|(allocation, why, at)| Record::AllocationEnded { allocation, why, cause: None, was_unlisted: false, at }),
         1 => (allocation(), words(), at())
             .prop_map(|(allocation, why, at)| Record::AllocationReleased { allocation, why, at }),
         1 => (pilot(), drain, at()).prop_map(|(pilot, why, at)| Record::PilotDrained { pilot, why, at }),

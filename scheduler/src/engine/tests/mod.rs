@@ -32,6 +32,7 @@ mod shortlists;
 mod submitting;
 mod suspects;
 mod suspending;
+mod unlisted;
 
 use super::{
     Engine,
