@@ -38,6 +38,7 @@ use tokio::sync::Mutex;
 
 use crate::command::{AdapterError, AllocationRequest, BatchId, BatchJob};
 use choice::{Flavor, choose, choose_flavor, choose_networks, in_use, n_servers_max, read_flavors};
+pub use clear::Left;
 use console::Console;
 use credentials::{Credentials, Surroundings};
 use identity::Session;

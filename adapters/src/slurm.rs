@@ -219,7 +219,7 @@ impl Adapter for Slurm {
         }
         let jobs = read_jobs(&output.stdout)?;
         // One of several clusters may not have answered.
-        match failure_of(output).filter(|_| lacks_jobs_of_a_cluster(&output.stdout)) {
+        match crate::silence::failure_of(output).filter(|_| lacks_jobs_of_a_cluster(&output.stdout)) {
             Some(failure) => Err(failure),
             None => Ok(jobs),
         }

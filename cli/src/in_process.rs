@@ -65,6 +65,7 @@ pub fn local_platform(capacity: Resources, n_pilots_max: u32, idle_timeout: Span
     PlatformSpec {
         name: LOCAL_PLATFORM.to_owned(),
         adapter: "local".to_owned(),
+        site: Some(String::new()),
         capacity,
         n_nodes: 1,
         is_array: false,

@@ -214,7 +214,7 @@ mod tests {
         };
         let records = vec![
             intended(3),
-            Record::AllocationSubmitted { allocation, batch_id: "77".into(), at },
+            Record::AllocationSubmitted { allocation, batch_id: "77".into(), was_listed: false, at },
             registered(1, 1),
             Record::PilotLeft { pilot: PilotId(1), why: "told to".into(), at },
             registered(2, 2),

@@ -29,6 +29,7 @@ pub mod store;
 pub mod stores;
 pub mod tls;
 pub mod tokens;
+mod uncancelled;
 pub mod users;
 mod web_store;
 

@@ -77,13 +77,16 @@ impl Performer {
     }
 
     fn answer(&mut self, request: RequestId, answer: Answer) {
-        let is_the_end = answer == Answer::ShutDown;
+        let left = match &answer {
+            Answer::ShutDown(left) => Some(left.clone()),
+            _ => None,
+        };
         if let Some(reply) = self.replies.remove(&request) {
             // Whoever asked may have hung up; a pilot asks again and gets the same.
             let _ = reply.send(answer);
         }
-        if is_the_end {
-            self.end.send_replace(Some(Ok(())));
+        if let Some(left) = left {
+            self.end.send_replace(Some(Ok(left)));
         }
     }
 
@@ -112,6 +115,14 @@ impl Performer {
                 %pilot, tag,
                 "a second pilot comes with the join token of one that is there: it waits until that one is silent for \
                  its heartbeat limit. Its batch job was begun again elsewhere, or somebody else has the token"
+            ),
+            Notice::LeftBehind { platform, asked_of, now, batch_jobs } => tracing::warn!(
+                platform,
+                asked_of,
+                now,
+                ?batch_jobs,
+                "the platform has another adapter or host in the configuration than these batch jobs were asked of: nobody \
+                 looks after them; put the platform back, or drop them with `pilotfish allocation cancel`"
             ),
             Notice::PlatformFailed { platform, what } => tracing::warn!(platform, what, "platform failed"),
             Notice::AllocationWaits { platform, allocation, batch_id, reason, advice, is_endless: true } => {

@@ -6,7 +6,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use adapters::{
     Adapter, Surroundings,
     command::{AdapterError, AllocationRequest, BatchId, BatchJob, Command, JOB_LOG, Output},
-    openstack::{self, AgentSource, OpenStack, Remains},
+    openstack::{self, AgentSource, Left, OpenStack, Remains},
     transport::{Account, Asker, LocalPilots, LocalShell, Ssh, Transport, TransportError},
 };
 use profiles::site::{Reach, Site};
@@ -526,7 +526,7 @@ impl Place {
     ///
     /// # Errors
     /// What is wrong, in words.
-    pub async fn leave(&mut self, tag_prefix: &str, limit: Duration) -> Result<(), String> {
+    pub async fn leave(&mut self, tag_prefix: &str, limit: Duration) -> Result<(), Left> {
         if let Host::Cloud(cloud) = &self.host {
             // What those wrote that are over is read first.
             let _ = self.list(tag_prefix, &[]).await;
@@ -538,7 +538,7 @@ impl Place {
         if let Some(ssh) = self.ssh() {
             ssh.end_forwards().await;
         }
-        removed.map(drop)
+        removed.map(drop).map_err(|why| Left { ids: Vec::new(), why })
     }
 
     /// Brings this version of the agent there, unless it is there or the site has one; gives our folder, and

@@ -4,20 +4,21 @@ use std::{
     collections::{BTreeMap, HashMap, HashSet},
     convert::Infallible,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use adapters::{
     Adapter,
     command::{AllocationRequest, BatchId, BatchJob, BatchState},
+    openstack::Left,
     transport::{Ssh, process_end},
 };
 use scheduler::{
     engine::{
-        interface::{Event, KnownAllocation, ListedAllocation, PlatformSpec, SubmitOutcome},
+        interface::{Event, KnownAllocation, LeftThere, ListedAllocation, PlatformSpec, SubmitOutcome},
         scaling::{Provider, Ratio, ScaleTrouble},
     },
     ids::{AllocationId, PlatformId},
@@ -30,6 +31,7 @@ use crate::{
     handle::{Ended, Handle},
     identities::Identities,
     place::{Ground, Place},
+    uncancelled::Uncancelled,
 };
 
 /// A cancellation that failed is tried so often again before the manager ends, with such pauses.
@@ -44,10 +46,6 @@ const LOOKS_AFTER_END: &[Duration] = &[Duration::from_millis(1100), Duration::fr
 const N_AGES_MAX: usize = 16;
 /// An id that was ours is taken for ours for so long without a look: much sooner than a batch system uses ids again.
 const SEEN_FOR: Span = Span::from_secs(600);
-
-/// For so long after a cancellation that failed a listing without the job does not show that it is gone: listings may
-/// come from a cache.
-const LISTED_WITHIN: Span = Span::from_secs(60);
 
 /// What a platform is to do.
 pub(crate) enum Order {
@@ -64,8 +62,11 @@ pub(crate) enum Order {
     /// Have a cloud's hosts stand for other numbers of vCPUs.
     Scale { platform: PlatformId, ratio: Option<Ratio>, former: Vec<Provider> },
     /// The manager was shut down: when all before is done, leave nothing there. `done` is dropped then.
-    Leave { limit: Duration, done: mpsc::Sender<Infallible> },
+    Leave { limit: Duration, done: mpsc::Sender<Infallible>, tell: Tell },
 }
+
+/// Where each platform with a worker, by its name, puts what it has not cancelled.
+pub(crate) type Tell = Arc<Mutex<Vec<(String, Uncancelled)>>>;
 
 impl Order {
     fn platform(&self) -> Option<PlatformId> {
@@ -100,8 +101,8 @@ pub(crate) struct Worker {
     pub(crate) identities: Identities,
     /// Ids that were ours when the platform accepted or listed them, and when that was.
     pub(crate) seen: HashMap<BatchId, Time>,
-    /// What it failed to cancel, and when it last did.
-    pub(crate) uncancelled: BTreeMap<BatchId, Time>,
+    /// What it is to cancel, or failed to cancel.
+    pub(crate) uncancelled: Uncancelled,
     /// Tags whose join documents may be in files, and when each was submitted or last listed.
     pub(crate) documents: BTreeMap<String, Time>,
     /// Whether those that managers of before have left were looked for.
@@ -123,15 +124,20 @@ pub(crate) async fn dispatch(mut orders: mpsc::UnboundedReceiver<Order>) {
         match order {
             Order::Attach { platform, worker } => {
                 let (orders, from_dispatch) = mpsc::unbounded_channel();
-                let line = Line { orders, n_lists: Arc::default() };
+                let (name, uncancelled) = (worker.spec.name.clone(), worker.uncancelled.clone());
+                let line = Line { orders, n_lists: Arc::default(), name, uncancelled };
                 tokio::spawn(work(platform, *worker, from_dispatch, line.n_lists.clone()));
                 early
                     .extract_if(.., |order| order.platform() == Some(platform))
                     .for_each(|order| line.give(order));
                 workers.insert(platform, line);
             }
-            Order::Leave { limit, done } => {
-                workers.values().for_each(|worker| worker.give(Order::Leave { limit, done: done.clone() }));
+            Order::Leave { limit, done, tell } => {
+                let lines = workers.values().map(|line| (line.name.clone(), line.uncancelled.clone()));
+                tell.lock().unwrap_or_else(PoisonError::into_inner).extend(lines);
+                for worker in workers.values() {
+                    worker.give(Order::Leave { limit, done: done.clone(), tell: tell.clone() });
+                }
             }
             Order::Submit { platform, .. }
             | Order::Cancel { platform, .. }
@@ -145,16 +151,23 @@ pub(crate) async fn dispatch(mut orders: mpsc::UnboundedReceiver<Order>) {
     }
 }
 
-/// Returns when every platform's worker has done what it was told and has left, or it takes longer than that.
-pub(crate) async fn leave(orders: &mpsc::UnboundedSender<Order>, limit: Duration) {
+/// Returns when every platform's worker has done what it was told and has left, or it takes longer than that. Gives what
+/// could not be cancelled.
+pub(crate) async fn leave(orders: &mpsc::UnboundedSender<Order>, limit: Duration) -> Vec<LeftThere> {
     let (done, mut all_done) = mpsc::channel(1);
+    let tell = Tell::default();
     // Without a dispatcher nobody holds `done`, and the wait is over at once.
-    let _ = orders.send(Order::Leave { limit, done });
+    let _ = orders.send(Order::Leave { limit, done, tell: tell.clone() });
     if tokio::time::timeout(limit, all_done.recv()).await.is_err() {
         tracing::warn!(
             "a platform does not answer; what was not cancelled there is cancelled by the next start"
         );
     }
+    let told = tell.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut left: Vec<LeftThere> =
+        told.iter().filter_map(|(name, uncancelled)| uncancelled.left(name, limit)).collect();
+    left.sort_by(|one, other| one.platform.cmp(&other.platform));
+    left
 }
 
 /// The way to a worker.
@@ -162,12 +175,18 @@ struct Line {
     orders: mpsc::UnboundedSender<Order>,
     /// Listings among them.
     n_lists: Arc<AtomicUsize>,
+    /// The platform's name.
+    name: String,
+    uncancelled: Uncancelled,
 }
 
 impl Line {
     fn give(&self, order: Order) {
         if matches!(order, Order::List { .. }) {
             self.n_lists.fetch_add(1, Ordering::Relaxed);
+        }
+        if let Order::Cancel { batch_ids, .. } = &order {
+            self.uncancelled.order(batch_ids, Instant::now());
         }
         // The worker ends with the manager, or when this sender goes.
         let _ = self.orders.send(order);
@@ -222,7 +241,7 @@ async fn work(
                 worker.cancel(batch_ids).await;
                 None
             }
-            Order::Leave { limit, done } => {
+            Order::Leave { limit, done, tell: _ } => {
                 worker.leave(limit).await;
                 // A listing that began now would outlive the manager.
                 worker.watches = JoinSet::new();
@@ -349,12 +368,9 @@ impl Worker {
             tracing::warn!(platform = self.spec.name, what, "listing failed");
         }
         if let Ok(jobs) = &listed {
-            // What is gone is not to be cancelled at the end: its id may be another job's by then. A listing may be late to
-            // show what was accepted.
             let there = jobs.iter().filter(|job| job.state != BatchState::Ended);
-            let there: HashSet<&str> = there.map(|job| job.id.as_str()).collect();
-            let is_new = |at: Time| asked_at.since(at) < LISTED_WITHIN;
-            self.uncancelled.retain(|id, at| there.contains(id.as_str()) || is_new(*at));
+            let there: HashSet<&BatchId> = there.map(|job| &job.id).collect();
+            self.uncancelled.listed(|id| there.contains(id), Instant::now());
             // By the second listing after a submission the engine has its answer.
             self.accepted.retain_mut(|(_, n_listings)| {
                 *n_listings += 1;
@@ -490,12 +506,11 @@ impl Worker {
 
     async fn cancel(&mut self, batch_ids: Vec<String>) {
         match self.try_cancel(&batch_ids).await {
-            Ok(()) => self.uncancelled.retain(|id, _| !batch_ids.contains(id)),
+            Ok(()) => self.uncancelled.done(&batch_ids),
             // The next listing shows them again, and they are cancelled again.
             Err(what) => {
                 tracing::warn!(platform = self.spec.name, ?batch_ids, what, "cancel failed");
-                let now = self.clock.now();
-                self.uncancelled.extend(batch_ids.into_iter().map(|id| (id, now)));
+                self.uncancelled.failed(&what);
             }
         }
     }
@@ -522,20 +537,12 @@ impl Worker {
     /// There is no listing after this one: what could not be cancelled is tried again now.
     async fn leave(&mut self, limit: Duration) {
         for _ in 0..N_LAST_CANCELS {
-            let batch_ids = std::mem::take(&mut self.uncancelled);
+            let batch_ids = self.uncancelled.ids();
             if batch_ids.is_empty() {
                 break;
             }
             tokio::time::sleep(CANCEL_PAUSE).await;
-            self.cancel(batch_ids.into_keys().collect()).await;
-        }
-        if !self.uncancelled.is_empty() {
-            let batch_ids: Vec<&BatchId> = self.uncancelled.keys().collect();
-            tracing::error!(
-                platform = self.spec.name,
-                ?batch_ids,
-                "could not be cancelled: the next start tries again"
-            );
+            self.cancel(batch_ids).await;
         }
         let documents: Vec<String> = std::mem::take(&mut self.documents).into_keys().collect();
         let leaves_some = adapters::leaves_join_files(&self.spec.adapter, self.spec.n_nodes);
@@ -545,8 +552,25 @@ impl Worker {
         {
             tracing::warn!(platform = self.spec.name, what, "join documents may be left there");
         }
-        if let Err(what) = self.place.leave(&self.tag_prefix, limit).await {
-            tracing::warn!(platform = self.spec.name, what, "something may be left there");
+        match self.place.leave(&self.tag_prefix, limit).await {
+            // All servers of a cloud are gone then, also those whose deletion had failed.
+            Ok(()) if self.place.cloud().is_some() => self.uncancelled.done(&self.uncancelled.ids()),
+            Ok(()) => {}
+            Err(Left { ids, why }) => {
+                tracing::warn!(platform = self.spec.name, why, "something may be left there");
+                self.uncancelled.order(&ids, Instant::now());
+                if self.place.cloud().is_some() {
+                    self.uncancelled.failed(&why);
+                }
+            }
+        }
+        let batch_ids = self.uncancelled.ids();
+        if !batch_ids.is_empty() {
+            tracing::error!(
+                platform = self.spec.name,
+                ?batch_ids,
+                "could not be cancelled: the next start tries again"
+            );
         }
     }
 }

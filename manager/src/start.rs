@@ -9,7 +9,13 @@ use std::{
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use protocol::api::{AccessFile, Reloaded};
 use scheduler::{
-    engine::{Engine, interface::Event, question::Question, record::Record, settings::Settings},
+    engine::{
+        Engine,
+        interface::{Event, LeftThere},
+        question::Question,
+        record::Record,
+        settings::Settings,
+    },
     time::Span,
 };
 use tokio::{
@@ -54,8 +60,8 @@ const PORT_FILE: &str = "port";
 /// come at once, those beyond would try again only after a second.
 const N_WAITING_MAX: u32 = 16_384;
 
-/// How the manager has ended, once it has.
-pub(crate) type End = Option<Result<(), String>>;
+/// How the manager has ended, once it has: shut down, and what may be left on platforms beside what it cancelled.
+pub(crate) type End = Option<Result<Vec<LeftThere>, String>>;
 
 /// Why a manager did not start.
 #[derive(Debug, thiserror::Error)]
@@ -172,6 +178,8 @@ pub struct Manager {
     /// For the end, when pilots run on this host.
     farewell: Option<Farewell>,
     orders: mpsc::UnboundedSender<Order>,
+    /// What may be left on platforms, once that is known.
+    left: watch::Sender<Option<Vec<LeftThere>>>,
 }
 
 impl Manager {
@@ -213,21 +221,21 @@ impl Manager {
         let end = self.ended.wait_for(Option::is_some).await;
         match end.ok().and_then(|end| end.clone()) {
             Some(Err(what)) => Err(ManagerError(what)),
-            Some(Ok(())) | None => Ok(()),
+            Some(Ok(_)) | None => Ok(()),
         }
     }
 
     /// After a shutdown: waits until platforms have been told what is not wanted any more, and nothing of pilots is
-    /// left on this host, for a limited time. Safe to be dropped while waiting.
-    pub async fn take_leave(&self) {
-        let is_shut_down = matches!(*self.ended.borrow(), Some(Ok(())));
-        if !is_shut_down {
-            return;
-        }
-        platforms::leave(&self.orders, self.attacher.settings.leave_limit.into()).await;
+    /// left on this host, for a limited time. Gives what may be left on platforms all the same. Safe to be dropped while
+    /// waiting.
+    pub async fn take_leave(&self) -> Vec<LeftThere> {
+        let Some(Ok(mut left)) = self.ended.borrow().clone() else { return Vec::new() };
+        left.extend(platforms::leave(&self.orders, self.attacher.settings.leave_limit.into()).await);
         if let Some(farewell) = &self.farewell {
             farewell.wait().await;
         }
+        self.left.send_replace(Some(left.clone()));
+        left
     }
 
     /// Ends answering and closes the store. What pilots hold they keep, and come back to the next manager.
@@ -351,8 +359,10 @@ fn open_at_home(config: &Config) -> Result<Store, StartError> {
 }
 
 /// A reader of the store waits for no pilot.
-fn grace(config: &Config) -> Span {
-    if config.is_offline { Span::ZERO } else { config.settings.grace }
+fn settings(config: &Config) -> Settings {
+    let only_reads = config.is_offline;
+    let grace = if only_reads { Span::ZERO } else { config.settings.grace };
+    Settings { grace, only_reads, ..config.settings }
 }
 
 /// Starts a manager in its folder. It answers when this returns.
@@ -375,7 +385,7 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
         store.live_after(numbers.epoch())?;
         numbers.note_epoch(store.epoch());
     }
-    let settings = numbers.told(Settings { store_id: store.id(), grace: grace(&config), ..config.settings });
+    let settings = numbers.told(Settings { store_id: store.id(), ..settings(&config) });
     let reader = store.reader();
     let (mut records, mut budgets) = past(&store)?;
     let clock = Clock::start(records.iter().map(Record::at).max().unwrap_or_default());
@@ -409,6 +419,7 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
     let access = access_file(&config, own_token, url, fingerprint);
     let (stop_api, is_stopped) = watch::channel(false);
     let (reload, reloads) = mpsc::channel(1);
+    let (left, left_there) = watch::channel(None);
     let agent_file = AgentFile::new(&config.agent_command);
     let state = ApiState {
         handle: handle.clone(),
@@ -428,6 +439,7 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
         quotas: quotas.clone(),
         outputs,
         reserve,
+        left_there,
     };
     // Nobody is added before the platforms are there.
     let _turn = tokens.users().accounts().turn().await;
@@ -460,6 +472,7 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
         threads,
         farewell,
         orders,
+        left,
     };
     for (spec, site) in config.platforms.iter().filter(|_| !config.is_offline) {
         manager.attacher.attach_in_turn(spec, site).await?;
@@ -531,7 +544,7 @@ fn start_threads<Driving: Future<Output = ()>>(
             }
             end.send_if_modified(|end| {
                 let is_first = end.is_none();
-                end.get_or_insert(result.map_err(|error| error.to_string()));
+                end.get_or_insert(result.map(|()| Vec::new()).map_err(|error| error.to_string()));
                 is_first
             });
         })

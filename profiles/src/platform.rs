@@ -193,6 +193,7 @@ impl PlatformProfile {
             price,
             name: form.name.clone(),
             adapter: form.adapter.clone(),
+            site: Some(form.address()),
             capacity,
             n_nodes: form.nodes,
             is_array: form.nodes > 1 && form.adapter == GRID_ENGINE,
@@ -216,6 +217,12 @@ impl PlatformProfile {
 }
 
 impl PlatformForm {
+    /// What tells the place where it is asked from others of the same adapter: the SSH host, or the name of the cloud.
+    fn address(&self) -> String {
+        let cloud = self.openstack.as_ref().and_then(|cloud| cloud.cloud.clone());
+        self.ssh.clone().or(cloud).unwrap_or_default()
+    }
+
     fn site(&self) -> Site {
         let PlatformForm {
             queue,

@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use scheduler::{
     engine::{
         declared::Declared,
-        interface::TaskFilter,
+        interface::{LeftThere, TaskFilter},
         profile::ProfileView,
         views::{AllocationView, JobView, PilotView, PlatformView, StatusView},
     },
@@ -632,6 +632,25 @@ pub struct ShutDown {
     /// How long the manager then waits at most until its platforms have taken away what was there, seconds.
     #[serde(default)]
     pub leave_limit_seconds: f64,
+}
+
+/// How long to wait for what a manager leaves on platforms.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct LeftQuery {
+    /// Seconds, 20 at most.
+    pub wait_seconds: u64,
+}
+
+/// What a manager that was shut down leaves on platforms.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LeftBehind {
+    /// Whether that is known: else ask again, the manager has not ended yet.
+    pub is_known: bool,
+    /// Batch jobs that it could not cancel, or of which nobody says whether they are there.
+    pub left: Vec<LeftThere>,
 }
 
 /// What an event stream carries, one JSON object an event; the event's name is the variant in kebab case.

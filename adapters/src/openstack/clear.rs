@@ -3,25 +3,35 @@
 use std::time::{Duration, Instant};
 
 use super::{OpenStack, locked};
+use crate::command::BatchId;
 
 const PAUSE: Duration = Duration::from_secs(1);
+
+/// Servers that may be there still at the end.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Left {
+    /// Their ids, as far as the cloud says them.
+    pub ids: Vec<BatchId>,
+    /// The last reason.
+    pub why: String,
+}
 
 impl OpenStack {
     /// Deletes all servers of the manager whose tags begin so, and waits until they are gone, for so long at most: Nova
     /// may fail to delete what it has said that it deletes.
     ///
     /// # Errors
-    /// Some may be there still: the last reason.
-    pub async fn clear(&self, tag_prefix: &str, limit: Duration) -> Result<(), String> {
+    /// Some may be there still.
+    pub async fn clear(&self, tag_prefix: &str, limit: Duration) -> Result<(), Left> {
         let began = Instant::now();
         loop {
             let left = self.try_to_clear(tag_prefix).await;
-            if left == Ok(0) {
+            if left.as_ref().is_ok_and(Vec::is_empty) {
                 return Ok(());
             }
             let is_hopeless = left.is_err() && self.is_refused();
             if is_hopeless || began.elapsed() > limit {
-                return left.and_then(|n| Err(format!("{n} servers are there still")));
+                return left.and_then(|ids| Err(Left { why: "they are there still".to_owned(), ids }));
             }
             tokio::time::sleep(self.wait().unwrap_or(PAUSE).min(limit / 8)).await;
         }
@@ -32,15 +42,20 @@ impl OpenStack {
         locked(&self.refused).as_ref().is_some_and(|(_, until)| Instant::now() < *until)
     }
 
-    /// How many are left, all of which Nova was asked to delete.
-    async fn try_to_clear(&self, tag_prefix: &str) -> Result<usize, String> {
-        let mut servers = self.servers(Some(tag_prefix)).await?;
-        self.add_unlisted(&mut servers).await?;
+    /// Those that are left, all of which Nova was asked to delete.
+    async fn try_to_clear(&self, tag_prefix: &str) -> Result<Vec<BatchId>, Left> {
+        let unlisted = |why| Left { ids: Vec::new(), why };
+        let mut servers = self.servers(Some(tag_prefix)).await.map_err(unlisted)?;
+        self.add_unlisted(&mut servers).await.map_err(unlisted)?;
         servers.retain(|server| server.tag.starts_with(tag_prefix) && !server.is_gone());
-        let mut left = Ok(servers.len());
+        let ids: Vec<BatchId> = servers.iter().map(|server| server.id.clone()).collect();
+        let mut left = Ok(());
         for server in servers.iter().filter(|server| !self.is_going(server)) {
             left = self.delete(&server.id).await.and(left);
         }
-        left
+        match left {
+            Ok(()) => Ok(ids),
+            Err(why) => Err(Left { ids, why }),
+        }
     }
 }

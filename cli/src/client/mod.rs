@@ -16,7 +16,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use protocol::{
     api::{
         AccessFile, Allocations, CancelRequest, Changed, DeclareRequest, ErrorAnswer, ErrorBody, Explanation,
-        ForgetRequest, Jobs, LimitsRequest, Outputs, PREFIX, Pilots, Platforms, PoliciesAnswer,
+        ForgetRequest, Jobs, LeftBehind, LimitsRequest, Outputs, PREFIX, Pilots, Platforms, PoliciesAnswer,
         PolicyRequest, Profiles, ProfilingRequest, ReloadRequest, Reloaded, ShutDown, ShutdownRequest,
         Status, SubmitRequest, Submitted, TaskDetail, TaskSelection, Tasks, VersionInfo, WorkflowRequest,
         WorkflowSubmitted,
@@ -30,7 +30,7 @@ use scheduler::{
     digest::Digest,
     engine::{
         declared::Declared,
-        interface::TaskFilter,
+        interface::{LeftThere, TaskFilter},
         profile::ProfileView,
         views::{AllocationView, JobView, PlatformView},
         weights::WeightsView,
@@ -433,6 +433,18 @@ impl Client {
             let answer: ShutDown = self.post("/shutdown", &ShutdownRequest { now }).await?;
             if answer.is_over {
                 return Ok(Duration::try_from_secs_f64(answer.leave_limit_seconds).unwrap_or_default());
+            }
+        }
+    }
+
+    /// What a manager that ends leaves on platforms; waits until that is known. Nothing where it cannot be had: an earlier
+    /// manager does not say it.
+    pub async fn left_there(&self) -> Vec<LeftThere> {
+        loop {
+            match self.get::<LeftBehind>("/shutdown?wait_seconds=20").await {
+                Ok(answer) if answer.is_known => return answer.left,
+                Ok(_) => {}
+                Err(_) => return Vec::new(),
             }
         }
     }

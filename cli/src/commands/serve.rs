@@ -168,7 +168,7 @@ pub async fn run(mut args: ServeArgs) -> Result<Outcome, Failure> {
         }
     };
     tokio::select! {
-        () = manager.take_leave() => {}
+        left = manager.take_leave() => super::stop::told(&left).iter().for_each(|line| show::say(line)),
         _ = interrupts.next() => {}
     }
     manager.close().await;

@@ -1,8 +1,12 @@
 //! `pilotfish stop`: ends the manager and its pilots.
 
-use std::time::{Duration, Instant};
+use std::{
+    pin::pin,
+    time::{Duration, Instant},
+};
 
 use clap::Args;
+use scheduler::engine::interface::LeftThere;
 
 use super::platform;
 use crate::{
@@ -20,7 +24,8 @@ Examples:
   pilotfish stop --now     running tasks are killed; they run again next time
 
 What is not done stays in the manager's folder; `pilotfish serve` goes on with
-it.";
+it. If batch jobs may be left on platforms, they are named, and the exit code
+is 3.";
 
 /// A manager waits for so long for its platforms, unless it says more: a cloud may be slow to delete servers.
 const LEAVE_LIMIT: Duration = Duration::from_secs(60);
@@ -28,6 +33,8 @@ const LEAVE_LIMIT: Duration = Duration::from_secs(60);
 const GONE_LIMIT: Duration = Duration::from_secs(30);
 /// One that answers no more closes its store in milliseconds; a `run` may have files to bring home.
 const FREE_LIMIT: Duration = Duration::from_secs(10);
+/// For so long the answer is waited for that the manager gave before it ended.
+const ANSWERED_LIMIT: Duration = Duration::from_secs(1);
 const PROBE_EVERY: Duration = Duration::from_millis(50);
 /// Whoever waits for longer is told what for.
 const TELL_EVERY: Duration = Duration::from_secs(3);
@@ -54,7 +61,7 @@ pub async fn run(args: StopArgs) -> Result<Outcome, Failure> {
         let tasks = show::format::counted(n_running, "running task");
         show::say(&format!("waiting for {tasks}; `pilotfish stop --now` kills instead"));
     }
-    let gone = async {
+    let ended = async {
         match end(&client, &args).await {
             Ok(limit) => wait_until_gone(&client, limit, args.view.quiet).await,
             // It may be gone before its answer is here.
@@ -64,20 +71,58 @@ pub async fn run(args: StopArgs) -> Result<Outcome, Failure> {
             Err(error) => Err(error.into()),
         }
     };
+    let gone = with_left(ended, client.left_there());
     let place = args.view.place.flags();
     let goes_on = format!(
         "no longer waiting; the manager ends when its running tasks have: `pilotfish stop{place}` waits again, \
          `pilotfish stop{place} --now` kills them"
     );
-    if unless_interrupted(gone, &goes_on).await?.is_none() {
+    let Some(left) = unless_interrupted(gone, &goes_on).await? else {
         return Ok(Outcome::Interrupted);
-    }
+    };
     if args.view.json {
-        show::print(&show::json(&serde_json::json!({ "stopped": client.access().url }))?)?;
+        let answer = serde_json::json!({ "stopped": client.access().url, "left": left });
+        show::print(&show::json(&answer)?)?;
     } else if !args.view.quiet {
         show::print(&format!("the manager at {} has ended\n", client.access().url))?;
     }
-    Ok(Outcome::Fine)
+    match told(&left) {
+        lines if lines.is_empty() => Ok(Outcome::Fine),
+        lines => Err(Failure::infrastructure(lines.join("; "))),
+    }
+}
+
+/// Waits for the manager's end; gives what it has said meanwhile that it leaves.
+async fn with_left(
+    ended: impl Future<Output = Result<(), Failure>>,
+    left: impl Future<Output = Vec<LeftThere>>,
+) -> Result<Vec<LeftThere>, Failure> {
+    let (mut ended, mut left) = (pin!(ended), pin!(left));
+    tokio::select! {
+        result = &mut ended => {
+            result?;
+            // The answer may be here and not read yet.
+            Ok(tokio::time::timeout(ANSWERED_LIMIT, left).await.unwrap_or_default())
+        }
+        left = &mut left => ended.await.map(|()| left),
+    }
+}
+
+/// What is said of batch jobs that a manager leaves on platforms: a line for each reason, and what to do.
+pub fn told(left: &[LeftThere]) -> Vec<String> {
+    let line = |there: &LeftThere| {
+        let jobs = show::format::counted(there.batch_jobs.len() as u64, "batch job");
+        let (platform, ids) = (&there.platform, there.batch_jobs.join(", "));
+        format!("{jobs} of {platform} may be left there: {ids}: {}", there.why)
+    };
+    let mut lines: Vec<String> = left.iter().map(line).collect();
+    if !lines.is_empty() {
+        lines.push(
+            "cancel them by the platform's own commands, or start the manager again, which tries again"
+                .into(),
+        );
+    }
+    lines
 }
 
 /// Has the manager end; says meanwhile what it waits for.

@@ -210,6 +210,7 @@ impl Watcher {
                 | Notice::PilotDoubted { .. }
                 | Notice::JoinedTwice { .. }
                 | Notice::AllocationWaits { .. }
+                | Notice::LeftBehind { .. }
                 | Notice::PlatformScaled { .. }
                 | Notice::ScalesItself { .. },
             ) => {}

@@ -48,7 +48,7 @@ use axum::Router;
 use protocol::job::JobSpec;
 use scheduler::{
     engine::{
-        interface::{Answer, Query, Refusal},
+        interface::{Answer, LeftThere, Query, Refusal},
         views::{CutOutputs, JobView},
     },
     ids::JobId,
@@ -117,6 +117,8 @@ pub struct ApiState {
     pub outputs: OutputQuotas,
     /// Whether the disk is full.
     pub reserve: Reserve,
+    /// What may be left on platforms when the manager ends, once that is known.
+    pub left_there: watch::Receiver<Option<Vec<LeftThere>>>,
 }
 
 /// Bounds on what connections may do. `docs/limits.md` lists them for operators.

@@ -12,10 +12,10 @@ use axum::{
 use protocol::{
     api::{
         self, Allocations, AllocationsQuery, CancelRequest, Changed, DeclareRequest, EventsQuery,
-        Explanation, ForgetRequest, Jobs, LimitsRequest, Outputs, OutputsQuery, Pilots, PilotsQuery,
-        Platforms, PoliciesAnswer, PolicyRequest, Profiles, ProfilingRequest, ReloadRequest, Reloaded,
-        ShutDown, ShutdownRequest, Status, StreamEvent, SubmitRequest, Submitted, TaskDetail, TaskSelection,
-        Tasks, TasksQuery, VersionInfo, WorkflowRequest, WorkflowSubmitted,
+        Explanation, ForgetRequest, Jobs, LeftBehind, LeftQuery, LimitsRequest, Outputs, OutputsQuery,
+        Pilots, PilotsQuery, Platforms, PoliciesAnswer, PolicyRequest, Profiles, ProfilingRequest,
+        ReloadRequest, Reloaded, ShutDown, ShutdownRequest, Status, StreamEvent, SubmitRequest, Submitted,
+        TaskDetail, TaskSelection, Tasks, TasksQuery, VersionInfo, WorkflowRequest, WorkflowSubmitted,
     },
     follow::{FollowQuery, Followed},
     job::{
@@ -370,6 +370,13 @@ fn other_routes() -> Vec<Route> {
             events::watch,
         )
         .query::<EventsQuery>(),
+        get(
+            "/shutdown",
+            "What a manager that was shut down leaves on platforms, once that is known. For operators.",
+            json::<LeftBehind>(),
+            show::left,
+        )
+        .query::<LeftQuery>(),
         post(
             "/shutdown",
             "End the manager, pilots first. For operators. 202: pilots still end what they run.",

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use axum::{extract::State, http::StatusCode, response::Response};
 use protocol::{
     api::{
-        self, Explanation, Pilots, PilotsQuery, Platforms, Profiles, ReasonRow, ShutDown, ShutdownRequest,
-        Status, VersionInfo,
+        self, Explanation, LeftBehind, LeftQuery, Pilots, PilotsQuery, Platforms, Profiles, ReasonRow,
+        ShutDown, ShutdownRequest, Status, VersionInfo,
     },
     kept::beginning,
     pilot,
@@ -221,11 +221,35 @@ pub(super) async fn shutdown(
     let ended = context.state.handle.ask(|request| Event::ShutdownAsked { request, is_urgent });
     match timeout(SHUTDOWN_WAIT, ended).await {
         // The engine has gone: that is what was asked for.
-        Ok(Ok(Answer::ShutDown) | Err(_)) => Ok(json(StatusCode::OK, &shut_down(true))),
+        Ok(Ok(Answer::ShutDown(_)) | Err(_)) => Ok(json(StatusCode::OK, &shut_down(true))),
         Ok(Ok(Answer::Refused(refusal))) => Err(refusal.into()),
         Ok(Ok(other)) => Err(ApiError::unexpected(&other)),
         Err(_) => Ok(json(StatusCode::ACCEPTED, &shut_down(false))),
     }
+}
+
+/// What a manager that was shut down leaves on platforms.
+pub(super) async fn left(
+    State(context): State<Shared>,
+    user: User,
+    InQuery(query): InQuery<LeftQuery>,
+) -> Result<Response, ApiError> {
+    if !user.is_operator {
+        return Err(ApiError::not_operator(&user.name));
+    }
+    let (mut left, mut stop) = (context.state.left_there.clone(), context.state.stop.clone());
+    let known = async {
+        tokio::select! {
+            // Without a manager nobody knows.
+            _ = left.wait_for(Option::is_some) => {}
+            _ = stop.wait_for(|is_stopped| *is_stopped) => {}
+        }
+    };
+    let wait = Duration::from_secs(query.wait_seconds).min(SHUTDOWN_WAIT);
+    // It may not be known in time.
+    let _ = timeout(wait, known).await;
+    let left = context.state.left_there.borrow().clone();
+    Ok(json(StatusCode::OK, &LeftBehind { is_known: left.is_some(), left: left.unwrap_or_default() }))
 }
 
 async fn explain(context: &Context, query: Query) -> Result<Response, ApiError> {

@@ -1,8 +1,14 @@
 //! Allocations: batch jobs from intent to end, and what a platform has of them.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
-use super::{ends::EndCause, interface::QueueLoad, waits::Shape};
+use super::{
+    ends::EndCause,
+    interface::{PlatformSpec, QueueLoad},
+    waits::Shape,
+};
 use crate::{
     ids::{PilotId, PlatformId},
     time::{Span, Time},
@@ -84,6 +90,10 @@ pub struct Compared {
 pub struct Allocation {
     /// Where it was asked for.
     pub platform: PlatformId,
+    /// What that platform was then, or when it last showed it.
+    pub origin: Origin,
+    /// Whether its platform is something else now: nobody looks whether it is there.
+    pub is_left_behind: bool,
     /// The name by which a listing shows it.
     pub tag: String,
     /// How many nodes, each with a pilot.
@@ -121,7 +131,58 @@ pub struct Allocation {
     pub was_unlisted: bool,
 }
 
+/// What tells a platform from another one that has its name later.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Origin {
+    /// The adapter; empty: not known.
+    pub adapter: String,
+    /// Where it is asked; `None`: not known. See [`PlatformSpec::site`].
+    pub site: Option<String>,
+}
+
+impl Origin {
+    /// That of a platform.
+    pub fn of(spec: &PlatformSpec) -> Origin {
+        Origin { adapter: spec.adapter.clone(), site: spec.site.clone() }
+    }
+
+    /// Whether the other one is the same, as far as both are known.
+    fn may_be(&self, other: &Origin) -> bool {
+        let is_same_site = |(one, other)| one == other;
+        (self.adapter.is_empty() || self.adapter == other.adapter)
+            && self.site.as_ref().zip(other.site.as_ref()).is_none_or(is_same_site)
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.site.as_deref().unwrap_or_default() {
+            "" => f.write_str(&self.adapter),
+            site => write!(f, "{} at {site}", self.adapter),
+        }
+    }
+}
+
 impl Allocation {
+    /// Its platform is this from now on.
+    pub(super) fn compare_with(&mut self, spec: &PlatformSpec) {
+        let now = Origin::of(spec);
+        self.is_left_behind = !self.origin.may_be(&now);
+        if !self.is_left_behind {
+            self.origin = now;
+        }
+    }
+
+    /// Its platform, as it is now, has shown it.
+    pub(super) fn is_shown_by(&mut self, spec: &PlatformSpec) {
+        (self.origin, self.is_left_behind) = (Origin::of(spec), false);
+    }
+
+    /// Whether it counts among those that its platform has.
+    pub fn is_counted(&self) -> bool {
+        self.may_be_there() && !self.is_left_behind
+    }
+
     /// What its platform's queue may care about.
     pub fn shape(&self) -> Shape {
         Shape { cores: self.cores, n_nodes: self.n_nodes, walltime: self.walltime }

@@ -8,7 +8,7 @@ use std::{
 
 pub use super::job::{Job, Trouble};
 use super::{
-    allocation::{Allocation, AllocationState, Census},
+    allocation::{Allocation, AllocationState, Census, Origin},
     declared::Declared,
     doubts::is_of_place,
     ends::{Alike, Ends, N_FOR_ONE_MAX},
@@ -310,9 +310,7 @@ impl Durable {
     /// overlap or leave its indices: a store may have been damaged where nobody sees it.
     pub fn apply(&mut self, record: &Record) {
         match record {
-            Record::PlatformAttached { platform, spec, .. } => {
-                Arc::make_mut(&mut self.facts.platforms).insert(*platform, spec.clone());
-            }
+            Record::PlatformAttached { platform, spec, .. } => self.apply_platform(*platform, spec),
             Record::PlatformModeSet { platform, mode, .. } => _ = self.modes.insert(*platform, *mode),
             Record::PlatformScaled { platform, change } => {
                 self.scaled.entry(*platform).or_default().note(change);
@@ -492,12 +490,28 @@ impl Durable {
         self.facts.learn_lost(platform, &job.request.application, n);
     }
 
+    /// Where the platform is something else from now on, its allocations are left behind, or are its own again.
+    fn apply_platform(&mut self, id: PlatformId, spec: &PlatformSpec) {
+        let before = Arc::make_mut(&mut self.facts.platforms).insert(id, spec.clone());
+        if before.is_none_or(|before| Origin::of(&before) == Origin::of(spec)) {
+            return;
+        }
+        let is_its = |held: &Allocation| held.platform == id && held.may_be_there();
+        let of_it: Vec<AllocationId> =
+            self.allocations.iter().filter(|(_, held)| is_its(held)).map(|(id, _)| *id).collect();
+        for allocation in of_it {
+            self.with_allocation(allocation, |held| held.compare_with(spec));
+        }
+    }
+
     fn apply_allocation(&mut self, record: &Record) {
         match record {
             Record::AllocationIntended { allocation, platform, tag, because, at } => {
                 let spec = self.platforms().get(platform);
                 let new = Allocation {
                     platform: *platform,
+                    origin: spec.map(Origin::of).unwrap_or_default(),
+                    is_left_behind: false,
                     tag: tag.clone(),
                     n_nodes: spec.map_or(1, |spec| spec.n_nodes),
                     n_nodes_there: spec.map_or(1, |spec| spec.n_nodes),
@@ -529,9 +543,15 @@ impl Durable {
                 self.there.insert((*platform, *allocation));
                 self.allocations.insert(*allocation, new);
             }
-            Record::AllocationSubmitted { allocation, batch_id, at } => {
+            Record::AllocationSubmitted { allocation, batch_id, was_listed, at } => {
                 self.note_answer(*allocation, *at);
+                let platforms = Arc::clone(&self.facts.platforms);
                 self.with_allocation(*allocation, |a| {
+                    match platforms.get(&a.platform) {
+                        Some(spec) if *was_listed => a.is_shown_by(spec),
+                        Some(spec) => a.compare_with(spec),
+                        None => {}
+                    }
                     a.state = AllocationState::Submitted;
                     a.batch_id = Some(batch_id.clone()).filter(|id| !id.is_empty());
                     a.submitted_at = Some(*at);
@@ -697,7 +717,7 @@ impl Durable {
         change(&mut held);
         self.count(&held, true);
         let entry = (held.platform, allocation);
-        match held.may_be_there() {
+        match held.is_counted() {
             true => self.there.insert(entry),
             false => self.there.remove(&entry),
         };
@@ -710,10 +730,10 @@ impl Durable {
         let census = self.census.entry(held.platform).or_default();
         let n_nodes = held.n_nodes_there as usize;
         for (sum, n) in [
-            (&mut census.n_there, if held.may_be_there() { n_nodes } else { 0 }),
-            (&mut census.n_live, if held.is_live() { n_nodes } else { 0 }),
-            (&mut census.n_waiting, held.n_waiting()),
-            (&mut census.n_queued, usize::from(held.may_be_there() && held.is_unused())),
+            (&mut census.n_there, if held.is_counted() { n_nodes } else { 0 }),
+            (&mut census.n_live, if held.is_counted() && held.is_live() { n_nodes } else { 0 }),
+            (&mut census.n_waiting, if held.is_counted() { held.n_waiting() } else { 0 }),
+            (&mut census.n_queued, usize::from(held.is_counted() && held.is_unused())),
         ] {
             *sum = if is_counted { *sum + n } else { *sum - n };
         }

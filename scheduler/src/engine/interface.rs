@@ -137,6 +137,10 @@ pub struct PlatformSpec {
     pub name: String,
     /// The adapter's name.
     pub adapter: String,
+    /// Where it is asked: the SSH host, or the name of the cloud; empty: this host, or where the environment says. `None`:
+    /// a record of before this was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub site: Option<String>,
     /// What one pilot there offers.
     pub capacity: Resources,
     /// How many nodes one allocation has, each with a pilot.
@@ -186,6 +190,18 @@ impl PlatformSpec {
     pub fn cores_of_allocation(&self) -> u32 {
         self.capacity.cores.saturating_mul(self.n_nodes)
     }
+}
+
+/// Batch jobs that may be left on a platform when the manager ends, for one reason.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LeftThere {
+    /// The platform's name.
+    pub platform: String,
+    /// Their ids, or their names where the ids are not known.
+    pub batch_jobs: Vec<String>,
+    /// Why they may be left.
+    pub why: String,
 }
 
 /// Who asks. The shell has checked that it is true.
@@ -531,8 +547,8 @@ pub enum Answer {
         /// Whether one is.
         is_any_asked: bool,
     },
-    /// All pilots are gone.
-    ShutDown,
+    /// All pilots are gone. What may be left there beside what was cancelled.
+    ShutDown(Vec<LeftThere>),
     /// Answers to queries.
     Status(Box<StatusView>),
     /// Jobs, oldest first.
@@ -633,6 +649,17 @@ pub enum Notice {
         advice: String,
         /// Whether it never begins by itself, as far as is known.
         is_endless: bool,
+    },
+    /// Allocations were asked of another adapter or another host than their platform has now.
+    LeftBehind {
+        /// The platform's name.
+        platform: String,
+        /// What it was, of the first of them.
+        asked_of: String,
+        /// What it is now.
+        now: String,
+        /// The ids of their batch jobs, or their names.
+        batch_jobs: Vec<String>,
     },
     /// A core of a platform stands for more vCPUs than before, or fewer.
     PlatformScaled {

@@ -174,12 +174,14 @@ impl Engine {
         for held in self.durable.allocations().values() {
             let census = all.entry(held.platform).or_default();
             let core_time_us = u128::from(held.core_time().0);
+            let sum = if held.may_be_there() { &mut census.committed_us } else { &mut census.spent_us };
+            *sum += core_time_us;
+            if held.is_left_behind {
+                continue;
+            }
             if held.may_be_there() {
                 census.n_there += held.n_nodes_there as usize;
                 census.n_queued += usize::from(held.is_unused());
-                census.committed_us += core_time_us;
-            } else {
-                census.spent_us += core_time_us;
             }
             census.n_live += if held.is_live() { held.n_nodes_there as usize } else { 0 };
             census.n_waiting += held.n_waiting();

@@ -30,6 +30,7 @@ mod elsewhere;
 pub mod ends;
 pub mod facts;
 mod failing;
+mod forsaken;
 mod gifts;
 pub mod guide;
 mod guiding;

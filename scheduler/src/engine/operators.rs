@@ -111,9 +111,11 @@ impl Turn<'_> {
     /// Counts an allocation as ended of whose platform nothing is heard, as an operator says so: its batch job may be there
     /// still, and nobody but the operator can look.
     fn drop_forsaken(&mut self, request: RequestId, id: AllocationId) {
-        let why = "an operator dropped it, as its platform is not configured any more: its batch job may be there still";
+        let is_left_behind = self.durable.allocations().get(&id).is_some_and(|held| held.is_left_behind);
+        let what = if is_left_behind { "is another one now" } else { "is not configured any more" };
+        let why = format!("an operator dropped it, as its platform {what}: its batch job may be there still");
         let at = self.now;
-        let (allocation, why, was_unlisted) = (id, why.into(), false);
+        let (allocation, was_unlisted) = (id, false);
         self.record(Record::AllocationEnded { allocation, why, cause: None, was_unlisted, at });
         let reader = Reader::new(self.settings, self.durable, self.volatile, self.now);
         let view = reader.allocation(id, &self.durable.allocations()[&id]);

@@ -6,7 +6,7 @@ use super::{
     Turn,
     allocation::Allocation,
     durable::Pilot,
-    interface::{Answer, Effect, Notice, Refusal, RequestId},
+    interface::{Answer, Notice, Refusal, RequestId},
     record::{Blamed, DrainCause, Record},
     volatile::PilotState,
 };
@@ -554,10 +554,9 @@ impl Turn<'_> {
         if more_come && is_wanted {
             return;
         }
-        let batch_ids: Vec<String> = held.batch_id.iter().cloned().collect();
         self.record(Record::AllocationReleased { allocation, why: why.to_owned(), at: self.now });
-        if (has_vanished || self.durable.is_array(platform)) && !batch_ids.is_empty() {
-            self.step.effects.push(Effect::Cancel { platform, batch_ids });
+        if has_vanished || self.durable.is_array(platform) {
+            self.cancel_batch_job(allocation);
         }
         self.list_soon(platform);
     }

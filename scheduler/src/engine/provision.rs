@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     Turn,
-    allocation::{Allocation, AllocationState, Because},
+    allocation::{Allocation, AllocationState, Because, Origin},
     ends::EndCause,
     interface::{
         Answer, Effect, KnownAllocation, ListedAllocation, Notice, PlatformMode, PlatformSpec, RequestId,
@@ -57,6 +57,7 @@ impl Turn<'_> {
     pub(super) fn attach_platform(&mut self, request: RequestId, spec: PlatformSpec) {
         let known = self.durable.platforms().iter().find(|(_, held)| held.name == spec.name);
         let is_same = known.is_some_and(|(_, held)| *held == spec);
+        let is_moved = known.is_some_and(|(_, held)| Origin::of(held) != Origin::of(&spec));
         let next = self.durable.platforms().last_key_value().map_or(1, |(last, _)| last.0 + 1);
         let id = known.map_or(PlatformId(next), |(id, _)| *id);
         if known.is_some_and(|(_, held)| held.scaling != spec.scaling) {
@@ -68,7 +69,11 @@ impl Turn<'_> {
         if self.durable.mode(id) == PlatformMode::Detached {
             self.record(Record::PlatformModeSet { platform: id, mode: PlatformMode::Active, at: self.now });
         }
-        self.volatile.platforms.entry(id).or_default().is_attached = true;
+        let is_new =
+            !std::mem::replace(&mut self.volatile.platforms.entry(id).or_default().is_attached, true);
+        if is_new || is_moved {
+            self.tell_left_behind(id);
+        }
         self.volatile.arm_platform(id, self.now);
         self.arm_scaling(id);
         self.answer(request, Answer::Attached(id));
@@ -158,6 +163,8 @@ impl Turn<'_> {
             };
             let Some(held) = self.durable.allocations().get(&allocation) else { continue };
             let (mates, n_nodes) = (self.durable.live_pilots(held), held.n_nodes_there as usize);
+            // One that was left behind is none of those that count.
+            let n_nodes = if held.is_left_behind { 0 } else { n_nodes };
             if n_nodes <= n_spare
                 && seen.insert(allocation)
                 && mates.iter().all(|mate| is_idle.contains(mate))
@@ -288,7 +295,8 @@ impl Turn<'_> {
                 if let Some(state) = self.volatile.platforms.get_mut(&platform) {
                     state.full = None;
                 }
-                self.record(Record::AllocationSubmitted { allocation: id, batch_id, at: self.now });
+                let (allocation, was_listed) = (id, false);
+                self.record(Record::AllocationSubmitted { allocation, batch_id, was_listed, at: self.now });
                 if self.winding_up(platform).is_some() && self.durable.allocations()[&id].is_unused() {
                     self.cancel_allocations(platform, &[id]);
                 }
@@ -316,7 +324,8 @@ impl Turn<'_> {
         let (platform, is_awaited) = (held.platform, held.may_be_there() && held.batch_id.is_none());
         match outcome {
             SubmitOutcome::Accepted(batch_id) if is_awaited => {
-                self.record(Record::AllocationSubmitted { allocation: id, batch_id, at: self.now });
+                let (allocation, was_listed) = (id, false);
+                self.record(Record::AllocationSubmitted { allocation, batch_id, was_listed, at: self.now });
                 self.cancel_allocations(platform, &[id]);
             }
             SubmitOutcome::Accepted(batch_id) => {
@@ -405,6 +414,9 @@ impl Turn<'_> {
         self.note_suspended(&listed);
         let mut unwanted = Vec::new();
         for entry in listed.iter().filter(|entry| !entry.is_ended) {
+            if self.finds_again(id, entry) {
+                continue;
+            }
             let known = self.durable.allocation_of(&entry.tag);
             match known.map(|(id, a)| (id, a.is_live(), a.state.clone())) {
                 Some((allocation, true, AllocationState::Submitted)) => {
@@ -416,8 +428,13 @@ impl Turn<'_> {
                 // Its pilot ends by itself, or the cancellation is under way: give it a moment.
                 Some((_, _, AllocationState::Leaving(_, at))) if at + self.listing_lag(id) > asked_at => {}
                 Some((allocation, true, _)) => {
-                    let batch_id = entry.batch_id.clone();
-                    self.record(Record::AllocationSubmitted { allocation, batch_id, at: self.now });
+                    let (batch_id, was_listed) = (entry.batch_id.clone(), true);
+                    self.record(Record::AllocationSubmitted {
+                        allocation,
+                        batch_id,
+                        was_listed,
+                        at: self.now,
+                    });
                     // Another platform of the same account may have asked for it.
                     let held = &self.durable.allocations()[&allocation];
                     let (platform, is_unused) = (held.platform, held.is_unused());
@@ -622,7 +639,9 @@ impl Turn<'_> {
     pub(super) fn cancel_allocations(&mut self, platform: PlatformId, ids: &[AllocationId]) {
         let mut batch_ids = Vec::new();
         for id in ids {
-            batch_ids.extend(self.durable.allocations().get(id).and_then(|held| held.batch_id.clone()));
+            // The id of one that was left behind may be another job's where its platform is asked now.
+            let held = self.durable.allocations().get(id).filter(|held| !held.is_left_behind);
+            batch_ids.extend(held.and_then(|held| held.batch_id.clone()));
             let why = "not wanted any more".into();
             self.record(Record::AllocationReleased { allocation: *id, why, at: self.now });
         }
@@ -667,14 +686,15 @@ impl Turn<'_> {
             // Pilots that came see to the others' end, but not to that of an array whose number nobody knows.
             let is_array = self.durable.is_array(a.platform) && a.batch_id.is_none();
             let more_come = a.is_unused() || (is_array && a.came.len() < a.n_nodes as usize);
-            (a.is_live() || is_open) && more_come && is_attached && !is_hopeless
+            (a.is_live() || is_open) && more_come && is_attached && !is_hopeless && !a.is_left_behind
         };
         if self.durable.allocations().values().any(is_awaited) {
             return;
         }
         let requests = self.volatile.shutdown.as_mut().map(|(requests, _)| std::mem::take(requests));
+        let left = self.left_there();
         for request in requests.unwrap_or_default() {
-            self.answer(request, Answer::ShutDown);
+            self.answer(request, Answer::ShutDown(left.clone()));
         }
     }
 }

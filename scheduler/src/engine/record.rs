@@ -92,7 +92,14 @@ pub enum Record {
         at: Time,
     },
     /// It is there, or there after all: then the platform's own id may be empty, as nobody knows it.
-    AllocationSubmitted { allocation: AllocationId, batch_id: String, at: Time },
+    AllocationSubmitted {
+        allocation: AllocationId,
+        batch_id: String,
+        /// Whether a listing of its platform has shown it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        was_listed: bool,
+        at: Time,
+    },
     /// Whether it is there is not known.
     AllocationUnknown { allocation: AllocationId, what: String, at: Time },
     /// Of a job array only so many tasks are there any more.

@@ -16,6 +16,8 @@ pub struct Settings {
     pub last_job: u64,
     /// The same of allocations.
     pub last_allocation: u64,
+    /// Whether the store is only read: no platform is looked at.
+    pub only_reads: bool,
     /// Which policy each layer uses.
     pub policies: Policies,
     /// A pilot silent for longer is given up. Pulls are renewed every `poll_wait_max`, so this is
@@ -88,6 +90,7 @@ impl Default for Settings {
             store_id: 0,
             last_job: 0,
             last_allocation: 0,
+            only_reads: false,
             policies: Policies::default(),
             heartbeat_limit: Span::from_secs(75),
             poll_wait_max: Span::from_secs(25),

@@ -95,7 +95,8 @@ impl Turn<'_> {
     pub(super) fn comes_late(&mut self, allocation: AllocationId, batch_id: Option<String>) {
         let Some(held) = self.durable.allocations().get(&allocation) else { return };
         let batch_id = held.batch_id.clone().or(batch_id).unwrap_or_default();
-        self.record(Record::AllocationSubmitted { allocation, batch_id, at: self.now });
+        let was_listed = false;
+        self.record(Record::AllocationSubmitted { allocation, batch_id, was_listed, at: self.now });
         self.volatile.unlisted.insert(allocation);
     }
 

@@ -198,10 +198,6 @@ pub struct QueueReasonView {
     pub since: Time,
 }
 
-/// What is said of an allocation of whose platform nothing is heard.
-const FORSAKEN: &str = "its platform is not in the manager's configuration, so nobody looks whether it is there; put \
-     the platform back, or drop it with `pilotfish allocation cancel`";
-
 /// A platform as readers see it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -676,12 +672,6 @@ impl<'a> Reader<'a> {
         Some(ScalingView { wanted: spec.scaling, ratio, by, trouble, changes })
     }
 
-    /// Whether nobody looks after an allocation that may be there, as its platform is not configured.
-    pub(super) fn is_forsaken(&self, held: &Allocation) -> bool {
-        let state = self.volatile.platforms.get(&held.platform);
-        held.may_be_there() && state.is_none_or(|state| !state.is_attached)
-    }
-
     pub(super) fn allocation(&self, id: AllocationId, held: &Allocation) -> AllocationView {
         let why = match &held.state {
             AllocationState::Leaving(why, _) | AllocationState::Ended(why) => Some(why.clone()),
@@ -718,10 +708,9 @@ impl<'a> Reader<'a> {
                 true => "suspended".to_owned(),
                 false => held.state_word().to_owned(),
             },
-            why: match (why, self.is_forsaken(held)) {
-                (Some(why), true) => Some(format!("{why}; {FORSAKEN}")),
-                (None, true) => Some(FORSAKEN.to_owned()),
-                (why, false) => why,
+            why: match (why, self.forsaken_words(held)) {
+                (Some(why), Some(words)) => Some(format!("{why}; {words}")),
+                (why, words) => why.or(words),
             },
             pilots: if live.is_empty() { held.came.clone() } else { live },
             n_nodes: held.n_nodes,

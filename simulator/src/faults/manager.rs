@@ -196,7 +196,7 @@ impl World<'_> {
             }
             for effect in effects.into_iter().take(n_left) {
                 n_left -= 1;
-                is_over |= matches!(effect, Effect::Answer { answer: Answer::ShutDown, .. });
+                is_over |= matches!(effect, Effect::Answer { answer: Answer::ShutDown(_), .. });
                 self.perform(effect)?;
             }
         }

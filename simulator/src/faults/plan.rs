@@ -554,6 +554,7 @@ impl SitePlan {
         let spec = PlatformSpec {
             name: format!("site{n}"),
             adapter: "simulated".into(),
+            site: None,
             // The first fits every job.
             n_nodes: 1,
             is_array: false,

@@ -87,6 +87,7 @@ fn site(platform: &Platform) -> SitePlan {
         spec: PlatformSpec {
             name: platform.name.clone(),
             adapter: "simulated".into(),
+            site: None,
             capacity: platform.capacity.clone(),
             n_nodes: 1,
             is_array: false,

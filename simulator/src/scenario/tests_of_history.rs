@@ -62,6 +62,7 @@ fn durable() -> Durable {
     let spec = |name: &str| PlatformSpec {
         name: name.into(),
         adapter: "slurm".into(),
+        site: None,
         capacity: Resources::cores(1),
         n_nodes: 1,
         is_array: false,
@@ -95,7 +96,7 @@ fn durable() -> Durable {
         Record::JobAccepted { job: JobId(1), request: request("eve", 7), at: DAY },
         Record::JobAccepted { job: JobId(2), request: request("ada", 5), at: at(2) },
         Record::AllocationIntended { allocation, platform, tag, because: None, at: at(2) },
-        Record::AllocationSubmitted { allocation, batch_id: "17".into(), at: at(4) },
+        Record::AllocationSubmitted { allocation, batch_id: "17".into(), was_listed: false, at: at(4) },
         registered,
         Record::JobAccepted { job: JobId(3), request: request("bob", 1), at: at(12) },
     ] {

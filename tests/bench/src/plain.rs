@@ -14,6 +14,7 @@ pub fn platform(n_pilots: u32, cores: u32) -> PlatformSpec {
     PlatformSpec {
         name: "simulated".to_owned(),
         adapter: "local".to_owned(),
+        site: None,
         capacity: capacity(cores),
         n_nodes: 1,
         is_array: false,

@@ -205,6 +205,7 @@ impl Scene {
             quotas,
             outputs,
             reserve: manager::reserve::Reserve::default(),
+            left_there: tokio::sync::watch::channel(None).1,
         });
         let answering = async {
             let Ok(response): Result<Response<Body>, _> = router.call(request).await;

@@ -87,6 +87,7 @@ fn platform() -> PlatformSpec {
     PlatformSpec {
         name: "cluster".into(),
         adapter: "local".into(),
+        site: None,
         capacity: Resources::cores(4),
         n_nodes: 1,
         is_array: false,

@@ -116,6 +116,7 @@ fn platform(n: u32) -> PlatformSpec {
     PlatformSpec {
         name: "cluster".into(),
         adapter: "slurm".into(),
+        site: None,
         capacity: Resources::cores(1),
         n_nodes: 1,
         is_array: false,

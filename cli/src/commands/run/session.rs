@@ -102,7 +102,8 @@ impl Session<'_> {
             }
         }
         let closed = async {
-            manager.take_leave().await;
+            let left = manager.take_leave().await;
+            crate::commands::stop::told(&left).iter().for_each(|line| show::say(line));
             manager.close().await;
         };
         if tokio::time::timeout(END_LIMIT, closed).await.is_err() {

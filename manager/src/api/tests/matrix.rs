@@ -121,6 +121,7 @@ fn rows_for_operators() -> Vec<Row> {
         // Nothing is known of it.
         post("/profiles/reset", json!({"application": "sh"}), [403, 403, 404]),
         post("/users", json!({"user": "eve"}), [403, 403, 201]),
+        get("/shutdown", OPERATORS),
         post("/shutdown", json!({"now": true}), OPERATORS),
     ]
 }

@@ -132,6 +132,7 @@ impl Scene {
             objects: Objects::in_folder(folder.path()),
             outputs: OutputQuotas::new(quotas.clone(), tokens.users().clone()),
             reserve: Default::default(),
+            left_there: tokio::sync::watch::channel(None).1,
         };
         let manager = Manager { engine, store, clock, notices: handle.notices().clone(), asked_for };
         tokio::spawn(manager.run(queue));
@@ -211,6 +212,7 @@ impl Scene {
         let spec = PlatformSpec {
             name: platform.to_owned(),
             adapter: "local".to_owned(),
+            site: None,
             capacity: Resources::cores(n_cores),
             n_nodes: 1,
             is_array: false,

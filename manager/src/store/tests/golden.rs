@@ -94,7 +94,12 @@ pub(super) fn history() -> Vec<Record> {
     };
     let mut records = beginning(20);
     records.extend([
-        Record::AllocationSubmitted { allocation: AllocationId(1), batch_id: "4711".into(), at },
+        Record::AllocationSubmitted {
+            allocation: AllocationId(1),
+            batch_id: "4711".into(),
+            was_listed: false,
+            at,
+        },
         Record::AllocationUnknown { allocation: AllocationId(2), what: "no answer".into(), at },
         reported(1, 1, vec![first, second]),
         reported(1, 2, vec![]),

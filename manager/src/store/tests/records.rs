@@ -62,6 +62,7 @@ pub(in crate::store) fn platform_attached(platform: u64) -> Record {
     let spec = PlatformSpec {
         name: "here".into(),
         adapter: "local".into(),
+        site: None,
         capacity: Resources::cores(4),
         n_nodes: 1,
         is_array: false,
@@ -241,7 +242,7 @@ pub(in crate::store) fn any_record(n_tasks: u64) -> impl Strategy<Value = Record
         2 => (job(), tasks(n_tasks), at())
             .prop_map(|(job, tasks, at)| Record::TasksReopened { job, tasks, at }),
         1 => (allocation(), words(), at()).prop_map(|(allocation, batch_id, at)| {
-            Record::AllocationSubmitted { allocation, batch_id, at }
+            Record::AllocationSubmitted { allocation, batch_id, was_listed: false, at }
         }),
         1 => (allocation(), words(), at())
             .prop_map(|(allocation, what, at)| Record::AllocationUnknown { allocation, what, at }),

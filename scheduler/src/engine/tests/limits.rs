@@ -445,7 +445,10 @@ fn one_that_is_cancelled_before_the_platform_has_answered_is_waited_for() {
     let (allocation, _) = scene.submissions().remove(0);
     scene.say(|request| Event::AllocationCancelAsked { request, allocation, is_urgent: false });
     let over = |scene: &Scene| {
-        scene.effects.iter().any(|effect| matches!(effect, Effect::Answer { answer: Answer::ShutDown, .. }))
+        scene
+            .effects
+            .iter()
+            .any(|effect| matches!(effect, Effect::Answer { answer: Answer::ShutDown(_), .. }))
     };
     scene.say(|request| Event::ShutdownAsked { request, is_urgent: true });
     assert!(!over(&scene), "what came of the submission is not known");
@@ -486,7 +489,7 @@ fn an_urgent_shutdown_does_not_wait_for_a_platform_that_cannot_be_asked() {
     scene.say(|request| Event::AllocationCancelAsked { request, allocation, is_urgent: false });
     let mut over = |is_urgent| {
         scene.say(|request| Event::ShutdownAsked { request, is_urgent });
-        let is_end = |effect: &Effect| matches!(effect, Effect::Answer { answer: Answer::ShutDown, .. });
+        let is_end = |effect: &Effect| matches!(effect, Effect::Answer { answer: Answer::ShutDown(_), .. });
         scene.effects.iter().any(is_end)
     };
     assert!(!over(false));

@@ -9,6 +9,7 @@ mod dividing;
 mod elsewhere;
 mod ends;
 mod failing;
+mod forsaken;
 mod gifts;
 mod graphs;
 mod guiding;
@@ -93,6 +94,7 @@ pub(super) fn platform(n_pilots_max: u32, cores: u32) -> PlatformSpec {
     PlatformSpec {
         name: "here".into(),
         adapter: "local".into(),
+        site: None,
         capacity: Resources::cores(cores),
         n_nodes: 1,
         is_array: false,

@@ -383,13 +383,19 @@ fn the_end_waits_for_an_array_whose_number_is_not_known() {
     assert_eq!(ended, None);
     scene.leaves(first);
     assert!(
-        !scene.effects.iter().any(|effect| matches!(effect, Effect::Answer { answer: Answer::ShutDown, .. }))
+        !scene
+            .effects
+            .iter()
+            .any(|effect| matches!(effect, Effect::Answer { answer: Answer::ShutDown(_), .. }))
     );
     let outcome = SubmitOutcome::Accepted("b1".into());
     scene.say(|_| Event::AllocationAnswered { allocation, outcome });
     assert_eq!(scene.cancelled(), ["b1"]);
     assert!(
-        scene.effects.iter().any(|effect| matches!(effect, Effect::Answer { answer: Answer::ShutDown, .. }))
+        scene
+            .effects
+            .iter()
+            .any(|effect| matches!(effect, Effect::Answer { answer: Answer::ShutDown(_), .. }))
     );
 }
 

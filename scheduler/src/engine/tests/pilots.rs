@@ -438,7 +438,7 @@ fn a_drained_shutdown_waits_for_pilots_to_leave() {
     assert_eq!(commands(&told), [PilotCommand::Drain]);
     let reason = crate::pull::LeaveReason::Told;
     scene.say(|request| Event::PilotLeft { request, pilot, session_nonce: None, report: None, reason });
-    assert_eq!(scene.answer_to(asked), Some(Answer::ShutDown));
+    assert_eq!(scene.answer_to(asked), Some(Answer::ShutDown(vec![])));
 }
 
 #[test]
@@ -453,7 +453,7 @@ fn a_shutdown_waits_for_allocations_whose_pilot_may_still_come() {
     scene.say(|_| Event::AllocationAnswered { allocation, outcome });
     let cancelled = Effect::Cancel { platform: crate::ids::PlatformId(1), batch_ids: vec!["7".into()] };
     assert!(scene.effects.contains(&cancelled), "{:?}", scene.effects);
-    assert_eq!(scene.answer_to(asked), Some(Answer::ShutDown));
+    assert_eq!(scene.answer_to(asked), Some(Answer::ShutDown(vec![])));
 }
 
 #[test]
@@ -466,7 +466,10 @@ fn only_an_urgent_shutdown_leaves_an_unknown_allocation_to_the_next_start() {
     scene.say(|_| Event::AllocationAnswered { allocation, outcome });
     assert_eq!(scene.say(|request| Event::ShutdownAsked { request, is_urgent: false }), None);
     let urgent = scene.say(|request| Event::ShutdownAsked { request, is_urgent: true });
-    assert_eq!(urgent, Some(Answer::ShutDown));
+    let Some(Answer::ShutDown(left)) = urgent else { panic!("{urgent:?}") };
+    assert_eq!(left.len(), 1, "{left:?}");
+    assert_eq!((left[0].platform.as_str(), left[0].batch_jobs.len()), ("here", 1));
+    assert!(left[0].why.contains("has not said whether it is there"), "{left:?}");
 }
 
 #[test]
@@ -476,7 +479,8 @@ fn a_shutdown_does_not_wait_for_a_platform_that_is_not_attached() {
     scene.submit(job(1));
     scene.engine = Engine::restore(Settings::default(), 2, scene.now, scene.records.clone());
     let answer = scene.say(|request| Event::ShutdownAsked { request, is_urgent: false });
-    assert_eq!(answer, Some(Answer::ShutDown));
+    let Some(Answer::ShutDown(left)) = answer else { panic!("{answer:?}") };
+    assert!(left.len() == 1 && left[0].why.contains("not in the manager's configuration"), "{left:?}");
 }
 
 #[test]
