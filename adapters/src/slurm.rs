@@ -17,7 +17,6 @@ use crate::{
     },
     looks_like_ours,
     script::{quoted, script_after},
-    silence::failure_of,
 };
 
 pub(crate) const NAME: &str = "slurm";
