@@ -294,7 +294,7 @@ fn a_platform_is_tried_before_it_is_used() {
             "bare",
             "agent         ok      not here, perhaps on the nodes: failed to run the agent /no/such/agent: sh: ",
         ),
-        ("bare", "slurm_script: 3: exec: /no/such/agent: not found"),
+        ("bare", "slurm_script: 4: exec: /no/such/agent: not found"),
         ("foreign", "Exec format error"),
         ("readonly", "folder        FAILED  failed to write in /proc/pilots: mkdir: cannot create"),
         ("odd", "it ended before its pilot came; it wrote: oops"),

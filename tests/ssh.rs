@@ -246,7 +246,8 @@ async fn hosts_are_who_they_are_known_to_be_by(program: SshProgram) {
     let unknown = refused().await;
     assert!(matches!(unknown, SshError::UnknownHostKey { .. }), "{unknown}");
     assert!(unknown.to_string().contains("SHA256:"), "{unknown}");
-    assert!(unknown.to_string().ends_with("by hand: ssh host"), "{program:?}: {unknown}");
+    let by_hand = format!("by hand: ssh -F {} host", sandbox.path().join("ssh_config").display());
+    assert!(unknown.to_string().ends_with(&by_hand), "{program:?}: {unknown}");
     for mark in ["@revoked * ", "@revoked "] {
         sshd.be_known(&["ed25519"]);
         let known = std::fs::read_to_string(sshd.file("known_hosts")).expect("known hosts");

@@ -146,7 +146,7 @@ fn queue_not_asked_for(words: &str) -> Option<&str> {
 fn of_its_queues<'a>(general: &[&'a str], said: &[&str]) -> Vec<&'a str> {
     let others: Vec<&str> = said.iter().filter_map(|words| queue_not_asked_for(words)).collect();
     let queue = |words: &'a str| words.split_once("queue instance \"")?.1.split(['@', '"']).next();
-    let is_its = |words: &&'a str| queue(*words).is_some_and(|queue| !others.contains(&queue));
+    let is_its = |words: &&'a str| queue(words).is_some_and(|queue| !others.contains(&queue));
     general.iter().copied().filter(is_its).collect()
 }
 

@@ -22,8 +22,22 @@ use super::{
 
 /// The lock file's name in the store's folder.
 pub(crate) const FILE: &str = "lock";
-/// What an operator may have put into a manager's folder before its first start.
-const CONFIGURATION: [&str; 2] = ["manager.yaml", ".gitignore"];
+/// What may be in a manager's folder before its first start: an operator's configuration, and what managers and pilots
+/// leave there.
+const CONFIGURATION: [&str; 12] = [
+    "manager.yaml",
+    ".gitignore",
+    "access.json",
+    "files",
+    "reserve",
+    "acknowledged",
+    "secret",
+    "revoked",
+    "numbers",
+    "port",
+    "doors",
+    "pilots",
+];
 /// No lock file is longer: two short lines.
 const LOCK_BYTES_MAX: u64 = 1024;
 

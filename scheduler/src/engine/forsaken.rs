@@ -8,7 +8,7 @@ use super::{
     record::Record,
     views::Reader,
 };
-use crate::ids::{AllocationId, PlatformId};
+use crate::ids::{AllocationId, PilotId, PlatformId};
 
 /// What is said of an allocation of whose platform nothing is heard.
 const NOT_CONFIGURED: &str = "its platform is not in the manager's configuration, so nobody looks whether it is there; \
@@ -91,7 +91,11 @@ impl Turn<'_> {
         let reader = Reader::new(self.settings, self.durable, self.volatile, self.now);
         let mut left: Vec<LeftThere> = Vec::new();
         for held in self.durable.allocations().values().filter(|held| held.may_be_there()) {
+            let has_left = |id: &PilotId| self.durable.pilots().get(id).is_some_and(|pilot| pilot.has_left);
+            let have_all_left = !held.is_unused() && held.came.iter().all(has_left);
             let words = match reader.forsaken_words(held) {
+                // Its batch job ends with its pilots.
+                Some(_) if have_all_left && held.n_waiting() == 0 => continue,
                 Some(words) => words,
                 // Of what was cancelled its platform's worker tells.
                 None if held.batch_id.is_none() && held.is_unused() => {

@@ -297,6 +297,7 @@ fn seeds() -> Vec<Vec<u8>> {
         "/users?all=true",
         "/events",
         "/events?job=1",
+        "/shutdown?wait_seconds=0",
         "/nothing",
     ] {
         seeds.push(format!("GET user json /api/v1{target}\n").into_bytes());

@@ -74,7 +74,7 @@ fn add_route(hops: &mut Vec<Hop>, address: &str, config: Option<&str>, depth: us
         add_route(hops, jump, config, depth + 1)?;
     }
     let hop = said.hop(&destination).map_err(unresolved)?;
-    hops.push(hop);
+    hops.push(Hop { by_hand: destination.by_hand_with(config), ..hop });
     Ok(())
 }
 
@@ -235,11 +235,12 @@ mod tests {
             HostKeyAlgorithms ssh-ed25519,rsa-sha2-512\n";
         let hops = routed("centre", lines).expect("a route");
         let local = tokens::local_user();
+        assert!(hops[0].by_hand.starts_with("ssh -F ") && hops[0].by_hand.ends_with(" centre"), "{hops:?}");
         let expected = Hop {
             host: "login.centre.org".into(),
             port: 2222,
             user: "ada".into(),
-            by_hand: "ssh centre".into(),
+            by_hand: hops[0].by_hand.clone(),
             alias: Some("farm".into()),
             keys: vec!["/keys/a".into()],
             certificates: vec!["/keys/ada-cert.pub".into()],
