@@ -38,6 +38,8 @@ const CONFIGURATION: [&str; 12] = [
     "doors",
     "pilots",
 ];
+/// Kinds of files that operators keep beside it: what `serve` writes, configurations, certificates.
+const BESIDE: [&str; 10] = ["log", "out", "err", "pid", "yaml", "yml", "json", "pem", "crt", "key"];
 /// No lock file is longer: two short lines.
 const LOCK_BYTES_MAX: u64 = 1024;
 
@@ -119,7 +121,9 @@ fn refuse_folder_of_other_things(folder: &Path) -> io::Result<()> {
     }
     for entry in fs::read_dir(folder)? {
         let name = entry?.file_name();
-        if !CONFIGURATION.iter().any(|known| name == *known) {
+        let kind = Path::new(&name).extension();
+        let is_beside = kind.is_some_and(|kind| BESIDE.iter().any(|known| kind == *known));
+        if !is_beside && !CONFIGURATION.iter().any(|known| name == *known) {
             return Err(io::Error::new(
                 io::ErrorKind::PermissionDenied,
                 format!(
