@@ -69,10 +69,10 @@ pub struct Landing {
     held: File,
     /// Whether files may be replaced that others have put there, or changed.
     overwrites: bool,
-    /// What was brought, by its path.
+    /// The files that commands have brought, by their path below the folder.
     brought: Mutex<HashMap<String, Brought>>,
     record: Option<Record>,
-    /// Whose tasks have left what comes, and the workflow of that job.
+    /// The job whose tasks have left the files that come, and its workflow.
     job: JobId,
     workflow: Arc<str>,
 }
@@ -95,7 +95,7 @@ impl Landing {
         Landing { job, workflow: workflow.into(), ..self }
     }
 
-    /// Whose files come.
+    /// The job whose files come.
     pub fn job(&self) -> JobId {
         self.job
     }

@@ -142,8 +142,9 @@ fn queue_not_asked_for(words: &str) -> Option<&str> {
     words.split_once("because it is not contained in its hard queue list")?.0.split('"').nth(1)
 }
 
-/// Of words about the whole cluster, those about queues that the job asks for. `said`: what is said of the job itself.
-fn of_its_queues<'a>(general: &[&'a str], said: &[&str]) -> Vec<&'a str> {
+/// Returns the words about queues that the job asks for. `general`: words about the whole cluster. `said`: words about the
+/// job, which name the queues that it does not ask for.
+fn about_queues_asked_for<'a>(general: &[&'a str], said: &[&str]) -> Vec<&'a str> {
     let others: Vec<&str> = said.iter().filter_map(|words| queue_not_asked_for(words)).collect();
     let queue = |words: &'a str| words.split_once("queue instance \"")?.1.split(['@', '"']).next();
     let is_its = |words: &&'a str| queue(words).is_some_and(|queue| !others.contains(&queue));
@@ -177,7 +178,7 @@ fn details_of(text: &str) -> Option<(Reasons, Reasons)> {
     let waits = numbers.map(|number| {
         let said = said.get(number).map_or(&[][..], Vec::as_slice);
         let own = said.iter().copied().filter(|words| queue_not_asked_for(words).is_none());
-        let mut words: Vec<&str> = own.chain(of_its_queues(&general, said)).collect();
+        let mut words: Vec<&str> = own.chain(about_queues_asked_for(&general, said)).collect();
         if said.is_empty() {
             words.clone_from(&general);
         }

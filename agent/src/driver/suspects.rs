@@ -27,7 +27,7 @@ pub(super) const WINDOW: Duration = Duration::from_secs(3);
 const CAUGHT: Duration = Duration::from_micros(FAILURES_HELD_BACK.0);
 
 /// A success that comes within this time after the pilot's signal may be that of a program that was cut short.
-pub(super) const CUT_SHORT: Duration = Duration::from_secs(1);
+const CUT_SHORT: Duration = Duration::from_secs(1);
 
 /// Successes of shorter tasks are reported at once: there may be thousands a second.
 const SHORT: Duration = Duration::from_millis(20);

@@ -437,8 +437,8 @@ impl Client {
         }
     }
 
-    /// What a manager that ends leaves on platforms; waits until that is known. Nothing where it cannot be had: an earlier
-    /// manager does not say it.
+    /// Asks a manager that ends what it leaves on platforms, and waits until it knows. Returns nothing if it does not answer:
+    /// an earlier manager has no such route.
     pub async fn left_there(&self) -> Vec<LeftThere> {
         loop {
             match self.get::<LeftBehind>("/shutdown?wait_seconds=20").await {

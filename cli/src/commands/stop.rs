@@ -108,7 +108,7 @@ async fn with_left(
     }
 }
 
-/// What is said of batch jobs that a manager leaves on platforms: a line for each reason, and what to do.
+/// Tells people which batch jobs a manager leaves on platforms: a line for each reason, and one with advice.
 pub fn told(left: &[LeftThere]) -> Vec<String> {
     let line = |there: &LeftThere| {
         let jobs = show::format::counted(there.batch_jobs.len() as u64, "batch job");

@@ -24,7 +24,7 @@ use super::{
 pub(crate) const FILE: &str = "lock";
 /// What may be in a manager's folder before its first start: an operator's configuration, and what managers and pilots
 /// leave there.
-const CONFIGURATION: [&str; 12] = [
+const OF_MANAGERS: [&str; 12] = [
     "manager.yaml",
     ".gitignore",
     "access.json",
@@ -38,7 +38,7 @@ const CONFIGURATION: [&str; 12] = [
     "doors",
     "pilots",
 ];
-/// Kinds of files that operators keep beside it: what `serve` writes, configurations, certificates.
+/// Endings of files that operators keep in a manager's folder: what `serve` writes, configurations, certificates.
 const BESIDE: [&str; 10] = ["log", "out", "err", "pid", "yaml", "yml", "json", "pem", "crt", "key"];
 /// No lock file is longer: two short lines.
 const LOCK_BYTES_MAX: u64 = 1024;
@@ -123,7 +123,7 @@ fn refuse_folder_of_other_things(folder: &Path) -> io::Result<()> {
         let name = entry?.file_name();
         let kind = Path::new(&name).extension();
         let is_beside = kind.is_some_and(|kind| BESIDE.iter().any(|known| kind == *known));
-        if !is_beside && !CONFIGURATION.iter().any(|known| name == *known) {
+        if !is_beside && !OF_MANAGERS.iter().any(|known| name == *known) {
             return Err(io::Error::new(
                 io::ErrorKind::PermissionDenied,
                 format!(

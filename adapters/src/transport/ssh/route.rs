@@ -73,8 +73,8 @@ fn add_route(hops: &mut Vec<Hop>, address: &str, config: Option<&str>, depth: us
     for jump in jumps.split(',').filter(|jump| !jump.is_empty()) {
         add_route(hops, jump, config, depth + 1)?;
     }
-    let hop = said.hop(&destination).map_err(unresolved)?;
-    hops.push(Hop { by_hand: destination.by_hand_with(config), ..hop });
+    let hop = said.hop(&destination, config).map_err(unresolved)?;
+    hops.push(hop);
     Ok(())
 }
 
@@ -149,7 +149,7 @@ impl Said {
     }
 
     /// The hop to the host of this address, as the configuration describes it.
-    fn hop(&self, called: &Address) -> Result<Hop, String> {
+    fn hop(&self, called: &Address, config: Option<&str>) -> Result<Hop, String> {
         let needed = |word: &str| self.one(word).ok_or(format!("ssh -G named no {word}"));
         let (host, port, user) = (needed("hostname")?, needed("port")?, needed("user")?);
         let set = |word: &str| self.one(word).filter(|value| *value != "none");
@@ -186,7 +186,7 @@ impl Said {
         };
         let proxy = set("proxycommand").map(|command| values.filled(command)).transpose()?;
         Ok(Hop {
-            by_hand: called.by_hand(),
+            by_hand: called.by_hand_with(config),
             host: host.to_owned(),
             port: port.parse().map_err(|_| format!("ssh -G named port {port}"))?,
             user: user.to_owned(),
