@@ -82,11 +82,12 @@ fn a_sweep_runs_on_as_many_servers_as_the_quota_allows() {
     until("its pilot is back", || works(&scene));
     scene.sandbox.ok(&["cancel", "2"]);
     scene.stops();
-    assert_eq!(
-        scene.platform.servers().len(),
-        0,
-        "it has waited for them: {}",
-        scene.sandbox.read("serve.err")
+    let left = scene.platform.servers();
+    assert!(
+        left.is_empty(),
+        "it has waited for them: {left:?}\n{}\n{}",
+        scene.sandbox.read("serve.err"),
+        scene.platform.said_of(&left)
     );
     assert!(scene.platform.log("nova").contains("asked for by test:destroy"), "Nova has failed");
     let again = scene.platform.deleted_again_within(Duration::from_secs(30));

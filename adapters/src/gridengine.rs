@@ -150,8 +150,11 @@ impl GridEngine {
         words.extend(self.site.account.iter().flat_map(|account| ["-P".to_owned(), account.clone()]));
         let walltime = request.walltime.map(|span| format!("h_rt={}", span.0.div_ceil(1_000_000).max(1)));
         words.extend(walltime.into_iter().flat_map(|walltime| ["-l".to_owned(), walltime]));
-        words
-            .extend(self.site.options.iter().flat_map(|option| option.split_whitespace()).map(str::to_owned));
+        let options: Vec<&str> =
+            self.site.options.iter().flat_map(|option| option.split_whitespace()).collect();
+        words.extend(options.iter().map(|option| (*option).to_owned()));
+        // What is asked for behind `-soft` need not be given, and the resources of pilots follow.
+        words.extend(options.contains(&"-soft").then(|| "-hard".to_owned()));
         words
     }
 

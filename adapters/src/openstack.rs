@@ -279,9 +279,17 @@ impl OpenStack {
         Ok(servers)
     }
 
-    /// A server of ours, asked for by its id; `None`: it is gone.
+    /// A server of ours, asked for by its id; `None`: it is gone. While a cell is down or does not answer in time, Nova says
+    /// of its servers that there is none once their deletion was asked for, even if it fails later. In its older API it says
+    /// that it does not know.
     async fn known(&self, id: &str, tag: String) -> Result<Option<Server>, String> {
-        match self.call(Call::get(servers::SERVICE, format!("/servers/{}", escaped(id)))).await {
+        let mut call = Call::get(servers::SERVICE, format!("/servers/{}", escaped(id)));
+        let mut answer = self.call(call.clone()).await;
+        if matches!(answer, Err(Trouble::Gone(_))) {
+            call.needs_cells = true;
+            answer = self.call(call).await;
+        }
+        match answer {
             Ok(answer) => Ok(Some(servers::read_known(&answer["server"], id.to_owned(), tag))),
             Err(Trouble::Gone(_)) => Ok(None),
             Err(trouble) => Err(trouble.to_string()),

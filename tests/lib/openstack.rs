@@ -146,6 +146,15 @@ impl OpenStack {
         fs::read_to_string(self.state.join("log").join(service).with_extension("log")).expect("a log")
     }
 
+    /// Lines of Nova about servers, without those of stacks.
+    pub fn said_of(&self, servers: &[Value]) -> String {
+        let ids: Vec<&str> = servers.iter().filter_map(|server| server["id"].as_str()).collect();
+        let (log, is_of) = (self.log("nova"), |line: &&str| {
+            ids.iter().any(|id| line.contains(id)) && line.contains("[None ")
+        });
+        log.lines().filter(is_of).map(|line| format!("{line}\n")).collect()
+    }
+
     /// Lines of Nova about servers whose deletion was asked for again while it went on, so soon after the last time.
     pub fn deleted_again_within(&self, pause: Duration) -> Vec<String> {
         let log = self.log("nova");

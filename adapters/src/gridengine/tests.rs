@@ -104,6 +104,15 @@ fn the_join_document_is_in_a_private_file_that_the_script_takes_away() {
 }
 
 #[test]
+fn what_a_pilot_needs_is_not_asked_for_softly() {
+    let mut soft = grid_engine();
+    soft.site.options = vec!["-soft -l scratch=1".into()];
+    let (output, _) = submit(&soft, request(1, 2), "");
+    let words = output.stdout.lines().next().expect("its words");
+    assert!(words.ends_with("-l h_rt=3601 -soft -l scratch=1 -hard -l h_vmem=3072M -l gpu=2"), "{words}");
+}
+
+#[test]
 fn several_nodes_are_tasks_of_an_array_with_a_document_each() {
     let three = AllocationRequest { n_nodes: 3, ..request(1, 0) };
     let (output, files) = submit(&grid_engine(), three, "");

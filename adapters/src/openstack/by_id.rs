@@ -4,6 +4,7 @@ use std::{
     io::{BufRead, BufReader, Read, Write},
     net::{TcpListener, TcpStream},
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use profiles::site::Site;
@@ -13,7 +14,8 @@ use serde_json::{Value, json};
 use super::{OpenStack, tests::cloud};
 use crate::command::BatchState;
 
-/// A cloud with the server `5d`, which has turned itself off and has no tags any more.
+/// A cloud with the server `5d`, which has turned itself off and has no tags any more, and the server `6e`, whose deletion
+/// was asked for and whose cell is down.
 struct Nova {
     url: String,
     /// The requests that it got, each as `METHOD PATH`.
@@ -57,13 +59,14 @@ impl Nova {
 /// Answers one request.
 fn serve(stream: TcpStream, url: &str, asked: &Mutex<Vec<String>>) {
     let mut reader = BufReader::new(&stream);
-    let (mut first, mut length) = (String::new(), 0);
+    let (mut first, mut length, mut is_old) = (String::new(), 0, false);
     reader.read_line(&mut first).expect("a request");
     loop {
         let mut line = String::new();
         reader.read_line(&mut line).expect("a header");
         match line.trim().to_ascii_lowercase().split_once(": ") {
             Some(("content-length", value)) => length = value.parse().expect("a number"),
+            Some(("openstack-api-version", value)) => is_old = value == "compute 2.52",
             Some(_) => {}
             None => break,
         }
@@ -73,7 +76,12 @@ fn serve(stream: TcpStream, url: &str, asked: &Mutex<Vec<String>>) {
     let mut asked = asked.lock().expect("no test panics there");
     asked.push(asked_for.clone());
     let is_deleted = asked.iter().any(|asked| asked == "DELETE /v2.1/servers/5d");
-    let (status, body) = answer(&asked_for, url, is_deleted);
+    let (status, body) = match (is_old, &*asked_for) {
+        (true, "GET /v2.1/servers/6e") => {
+            (500, json!({ "computeFault": { "message": "Cell c is not responding" } }))
+        }
+        _ => answer(&asked_for, url, is_deleted),
+    };
     let body = body.to_string();
     let said = format!(
         "HTTP/1.1 {status} Said\r\nX-Subject-Token: t\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
@@ -114,7 +122,11 @@ fn a_server_that_no_list_shows_is_cancelled_by_its_id() {
     let project = nova.project(folder.path());
     let (_, done) = wait_for(project.cancel(&["5d".into(), "gone".into()]));
     assert_eq!(done, Ok(()));
-    assert_eq!(nova.asked("GET /v2.1/servers/gone"), 1, "it is looked for, and gone is no error");
+    assert_eq!(
+        nova.asked("GET /v2.1/servers/gone"),
+        2,
+        "it is looked for in both APIs, and gone is no error"
+    );
     assert_eq!((nova.asked("DELETE /v2.1/servers/5d"), nova.asked("DELETE /v2.1/servers/gone")), (1, 0));
     let (_, again) = wait_for(project.cancel(&["5d".into()]));
     assert_eq!((again, nova.asked("DELETE /v2.1/servers/5d")), (Ok(()), 1), "it is gone");
@@ -134,4 +146,17 @@ fn a_server_that_no_list_shows_and_is_over_is_listed_by_its_id_and_deleted() {
     assert_eq!((job.id.as_str(), job.tag.as_str(), &job.state), ("5d", "pf1-2", &BatchState::Running));
     assert_eq!(nova.asked("DELETE /v2.1/servers/5d"), 1);
     assert_eq!(list(), [], "it is gone");
+}
+
+#[test]
+fn a_server_whose_cell_is_down_is_not_taken_for_gone() {
+    let (nova, folder) = (Nova::start(), tempfile::tempdir().expect("a folder"));
+    let project = nova.project(folder.path());
+    project.remember([("6e".to_owned(), "pf1-3".to_owned())]);
+    for _ in 0..2 {
+        let why = wait_for(project.list("pf1-")).expect_err("it may be there");
+        assert!(why.contains("is not responding"), "{why}");
+    }
+    let left = wait_for(project.clear("pf1-", Duration::from_millis(1))).expect_err("it may be there");
+    assert!(left.why.contains("is not responding"), "{}", left.why);
 }

@@ -1,6 +1,9 @@
 //! The end of a manager: nobody lists its servers after it.
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
 use super::{OpenStack, locked};
 use crate::command::BatchId;
@@ -18,20 +21,30 @@ pub struct Left {
 
 impl OpenStack {
     /// Deletes all servers of the manager whose tags begin so, and waits until they are gone, for so long at most: Nova
-    /// may fail to delete what it has said that it deletes.
+    /// may fail to delete what it has said that it deletes. What was there is gone when two looks in succession say so:
+    /// nobody looks again afterwards.
     ///
     /// # Errors
     /// Some may be there still.
     pub async fn clear(&self, tag_prefix: &str, limit: Duration) -> Result<(), Left> {
         let began = Instant::now();
+        let (mut seen, mut n_empty) = (BTreeMap::new(), 0);
         loop {
+            seen.extend(locked(&self.there).clone());
+            self.remember(seen.clone());
             let left = self.try_to_clear(tag_prefix).await;
-            if left.as_ref().is_ok_and(Vec::is_empty) {
+            seen.extend(locked(&self.there).clone());
+            let is_empty = left.as_ref().is_ok_and(Vec::is_empty);
+            n_empty = if is_empty { n_empty + 1 } else { 0 };
+            if n_empty == 2 || (is_empty && seen.is_empty()) {
                 return Ok(());
             }
             let is_hopeless = left.is_err() && self.is_refused();
             if is_hopeless || began.elapsed() > limit {
-                return left.and_then(|ids| Err(Left { why: "they are there still".to_owned(), ids }));
+                return left.and_then(|ids| match ids.is_empty() {
+                    true => Ok(()),
+                    false => Err(Left { why: "they are there still".to_owned(), ids }),
+                });
             }
             tokio::time::sleep(self.wait().unwrap_or(PAUSE).min(limit / 8)).await;
         }

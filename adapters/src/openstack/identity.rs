@@ -19,7 +19,7 @@ use super::{
 
 /// Who we are for a cloud's services.
 const USER_AGENT: &str = concat!("pilotfish/", env!("CARGO_PKG_VERSION"));
-/// The oldest API of Nova in which servers have tags from the beginning.
+/// The oldest API of Nova in which servers have tags from the beginning. From 2.69 on Nova answers for a cell that is down.
 const OLDEST: Microversion = Microversion(2, 52);
 /// The newest that we know.
 const NEWEST: Microversion = Microversion(2, 79);
@@ -142,7 +142,10 @@ impl Session {
             _ => self.http.delete(url),
         };
         let request = match call.service {
-            Service::Compute => request.header("OpenStack-API-Version", format!("compute {}", self.compute)),
+            Service::Compute => {
+                let version = if call.needs_cells { OLDEST } else { self.compute };
+                request.header("OpenStack-API-Version", format!("compute {version}"))
+            }
             Service::Placement => request.header("OpenStack-API-Version", PLACEMENT),
             Service::Image | Service::Network => request,
         };

@@ -42,23 +42,25 @@ pub(super) struct Call {
     /// From the service's URL on, with what is asked for.
     pub(super) path: String,
     pub(super) body: Option<Value>,
+    /// Whether it speaks the oldest API that we know of, in which Nova gives no answer where one of its cells does not.
+    pub(super) needs_cells: bool,
 }
 
 impl Call {
     pub(super) fn get(service: Service, path: impl Into<String>) -> Call {
-        Call { method: "GET", service, path: path.into(), body: None }
+        Call { method: "GET", service, path: path.into(), body: None, needs_cells: false }
     }
 
     pub(super) fn post(service: Service, path: impl Into<String>, body: Value) -> Call {
-        Call { method: "POST", service, path: path.into(), body: Some(body) }
+        Call { method: "POST", service, path: path.into(), body: Some(body), needs_cells: false }
     }
 
     pub(super) fn put(service: Service, path: impl Into<String>, body: Value) -> Call {
-        Call { method: "PUT", service, path: path.into(), body: Some(body) }
+        Call { method: "PUT", service, path: path.into(), body: Some(body), needs_cells: false }
     }
 
     pub(super) fn delete(service: Service, path: impl Into<String>) -> Call {
-        Call { method: "DELETE", service, path: path.into(), body: None }
+        Call { method: "DELETE", service, path: path.into(), body: None, needs_cells: false }
     }
 }
 

@@ -40,8 +40,8 @@ pub(super) const LOCK_PATIENCE: Duration = Duration::from_secs(30);
 const LIFE_PERIOD: Duration = Duration::from_secs(5);
 /// A try that brought so much more counts as none: who sends large files may break off often.
 const PROGRESS_BYTES: u64 = 1 << 20;
-/// A file that a server does not have is asked for again after that: somebody may have brought it there.
-const MISSING_FOR: Duration = Duration::from_secs(300);
+/// A file that a server does not have is asked for again after that: somebody brings it there, and runs what has failed again.
+const MISSING_FOR: Duration = Duration::from_secs(10);
 
 /// What came of a file before it broke off, and how far it is.
 type SoFar<'f> = (&'f mut Option<Partial>, &'f Progress);

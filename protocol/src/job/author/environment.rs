@@ -172,6 +172,8 @@ const TOKEN_PREFIXES: [&str; 28] = [
     "ya29.",
 ];
 const TOKEN_BYTES_MIN: usize = 20;
+/// Signatures of addresses are long, too.
+const SIGNATURE_BYTES_MIN: usize = 20;
 
 /// What is taken of an environment.
 #[derive(Debug, Default)]
@@ -279,7 +281,15 @@ fn is_named_secret(name: &str) -> bool {
 /// Whether it has parts like `Password=…`, as texts that say how a database is reached, and addresses with parameters.
 fn names_secret(value: &str) -> bool {
     let mut parts = value.split([';', '&', '?', ',', ' ', '\n']).filter_map(|part| part.split_once('='));
-    parts.any(|(name, said)| !said.trim().is_empty() && is_secret_field(name)) || has_secret_field(value)
+    parts.any(|(name, said)| !said.trim().is_empty() && (is_secret_field(name) || is_signature(name, said)))
+        || has_secret_field(value)
+}
+
+/// Whether it is the parameter that makes an address a signed one: whoever knows the address may read what it leads to.
+fn is_signature(name: &str, said: &str) -> bool {
+    let last = name.rsplit(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
+    said.len() >= SIGNATURE_BYTES_MIN
+        && ["sig", "signature"].iter().any(|word| last.eq_ignore_ascii_case(word))
 }
 
 fn is_secret_field(name: &str) -> bool {
@@ -440,6 +450,8 @@ mod tests {
             ("CONN", "AccountName=a;AccountKey=f"),
             ("JAVA_OPTS", "-Xmx1g -Djavax.net.ssl.keyStorePassword=f"),
             ("FEED", "https://h/x?access_token=f"),
+            ("SRC", "https://s3.h/b/x?X-Amz-Expires=60&X-Amz-Signature=0123456789abcdef0123456789abcdef"),
+            ("SRC", "https://a.blob.h/c/x?sv=2024&sig=0123456789abcdef0123%3D"),
             ("DB", "postgres://ada:f@db/x"),
             ("BROKERS", "amqp://h1,amqp://ada:f@h2"),
             ("LOGIN", "ada:f@db:5432/x"),
@@ -474,7 +486,7 @@ mod tests {
             ("GIT_URL", "ssh://git@github.com/x"),
             ("REMOTE", "ada@host:/data"),
             ("PROXY", "http://proxy:3128"),
-            ("OPTS", "key=3 passes=2"),
+            ("OPTS", "key=3 passes=2 sig=0.95"),
             ("LS_COLORS", "di=01;34:ln=01;36"),
             ("LANG", "sk_SK.UTF-8"),
             ("BASIC", "Basically nothing"),
