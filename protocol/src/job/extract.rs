@@ -28,6 +28,8 @@ pub struct Extractor {
 struct Column {
     pattern: Regex,
     source: String,
+    /// The pattern is about bytes of its own, like `(?-u:\xB0)`, and not about characters only.
+    is_of_bytes: bool,
     /// The same as an automaton, made when an output is searched that is not all there. `None`: it is too large.
     automaton: OnceLock<Option<DFA>>,
 }
@@ -53,7 +55,8 @@ impl Extractor {
             match compile_pattern(&column.pattern) {
                 Ok(pattern) => {
                     let source = column.pattern.clone();
-                    compiled.push(Column { pattern, source, automaton: OnceLock::new() });
+                    let is_of_bytes = is_of_bytes(&source);
+                    compiled.push(Column { pattern, source, is_of_bytes, automaton: OnceLock::new() });
                 }
                 Err(cause) => {
                     let path = format!("results.extract.{}", column.name);
@@ -67,12 +70,17 @@ impl Extractor {
     /// The first group of the first match of each column, or the whole match of a pattern without groups; long ones are
     /// cut off. `kept` is what is kept of the task's standard output under the job's limit. If that is not all that the
     /// task wrote, there is a value only where it is certain that all of the output has the same first match: in the
-    /// beginning, and not where the output was cut. O(length of the output × columns).
+    /// beginning, and not where the output was cut. Where bytes are no UTF-8, each is a character of its own, `\u{fffd}`
+    /// (of a character that breaks off, all its bytes together); patterns about bytes are searched for in the bytes.
+    /// O(length of the output × columns).
     pub fn extract(&self, kept: &[u8], limit_bytes: u64) -> Extracted {
         let output = beginning(kept, limit_bytes);
+        let whole = if output.is_cut { whole_characters(output.bytes) } else { output.bytes };
+        let text = String::from_utf8_lossy(whole);
         let first = |column: &Column| {
-            let captures = column.pattern.captures(output.bytes)?;
-            if output.is_cut && !column.is_settled(output.bytes) {
+            let searched = if column.is_of_bytes { output.bytes } else { text.as_bytes() };
+            let captures = column.pattern.captures(searched)?;
+            if output.is_cut && !column.is_settled(searched) {
                 return None;
             }
             let matched = captures.get(usize::from(captures.len() > 1))?;
@@ -105,6 +113,22 @@ impl Column {
             |byte: u8| automaton.next_state(&mut cache, state, byte).is_ok_and(|next| next.is_dead());
         (0..=u8::MAX).all(&mut stops)
     }
+}
+
+/// The bytes without a character at their end that is not all there: what follows was left out.
+fn whole_characters(bytes: &[u8]) -> &[u8] {
+    let is_begun = |n: &usize| {
+        let end = &bytes[bytes.len() - n..];
+        std::str::from_utf8(end).is_err_and(|error| error.valid_up_to() == 0 && error.error_len().is_none())
+    };
+    // A character has 4 bytes at most.
+    let n_begun = (1..=bytes.len().min(3)).find(is_begun).unwrap_or(0);
+    &bytes[..bytes.len() - n_begun]
+}
+
+/// Whether a pattern can match what is not UTF-8: then its author means bytes.
+fn is_of_bytes(pattern: &str) -> bool {
+    syntax::parse_with(pattern, &syntax::Config::new().multi_line(true).crlf(true).utf8(true)).is_err()
 }
 
 /// An automaton with the first match of a pattern as [`compile_pattern`] understands it.
@@ -205,6 +229,55 @@ mod tests {
             let written = format!("{}{tail}", head_with(end));
             assert_eq!(found(pattern, &written).as_deref(), Some(value), "{pattern}");
         }
+    }
+
+    /// What is found in all of an output of bytes.
+    fn found_in(pattern: &str, output: &[u8]) -> Option<String> {
+        extractor(pattern).extract(output, 1 << 20).values.into_iter().next().unwrap()
+    }
+
+    #[test]
+    fn bytes_that_are_not_utf8_end_no_value() {
+        let latin = b"temp=25\xb0C end=5\nnext=1\n";
+        for (pattern, value) in [
+            (r"temp=(.*)", Some("25\u{fffd}C end=5")),
+            (r"temp=.*end=(\d+)", Some("5")),
+            (r"temp=(\d+).C", Some("25")),
+            (r"temp=([^ ]+)", Some("25\u{fffd}C")),
+            (r"temp=(\S+) end", Some("25\u{fffd}C")),
+            (r"(?s)temp=.*next=(\d)", Some("1")),
+            (r"temp=(\d+)", Some("25")),
+            (r"(?-u:\xB0)C end=(\d)", Some("5")),
+            (r"temp=(\d+)(?-u:.)C", Some("25")),
+            (r"temp=(\w+)C", None),
+        ] {
+            assert_eq!(found_in(pattern, latin).as_deref(), value, "{pattern}");
+        }
+        assert_eq!(found_in(r"n=(.*)", b"n=\xe4\xf6\xfc!\r\n").as_deref(), Some("\u{fffd}\u{fffd}\u{fffd}!"));
+        // Characters elsewhere in such an output stay characters.
+        assert_eq!(found_in(r"n=(\w+)", "\u{b0} n=M\u{fc}ller".as_bytes()).as_deref(), Some("M\u{fc}ller"));
+        let mixed = [b"\xb0 n=".as_slice(), "M\u{fc}ller\n".as_bytes()].concat();
+        assert_eq!(found_in(r"n=(\w+)", &mixed).as_deref(), Some("M\u{fc}ller"));
+        assert_eq!(found_in(r"n=(M\p{Ll}+)", &mixed).as_deref(), Some("M\u{fc}ller"));
+    }
+
+    #[test]
+    fn character_at_the_cut_is_no_other_one() {
+        let n_head = head_len(LIMIT);
+        let kept = |head: &[u8]| {
+            let (before, tail) = ("x".repeat(n_head - head.len()), "x".repeat(LIMIT - n_head));
+            [before.as_bytes(), head, left_out_line(77).as_bytes(), tail.as_bytes()].concat()
+        };
+        let found = |pattern: &str, head: &[u8]| {
+            let found = extractor(pattern).extract(&kept(head), LIMIT as u64);
+            assert!(found.is_cut);
+            found.values.into_iter().next().unwrap()
+        };
+        assert_eq!(found("v=(.)", b"v=\xc3"), None, "it may become one that is a letter");
+        assert_eq!(found("v=(.)", b"v=\xe2\x82"), None);
+        assert_eq!(found("v=(.)", b"v=\xb0").as_deref(), Some("\u{fffd}"), "no character begins so");
+        assert_eq!(found("v=(.*)$", b"v=\xb0C\n").as_deref(), Some("\u{fffd}C"));
+        assert_eq!(found("v=(.)", b"v=\xc3\xa9").as_deref(), Some("\u{e9}"));
     }
 
     #[test]
