@@ -116,8 +116,9 @@ fn open(path: &Path) -> Result<(String, String, PathBuf), Vec<Problem>> {
 
 /// Whether a path names standard input or another stream: it can be read once, and lies in no folder of its author's.
 fn is_stream(path: &Path) -> bool {
-    let is_of_system = path.starts_with("/dev") || path.starts_with("/proc");
-    path == Path::new(STDIN) || is_of_system || path.metadata().is_ok_and(|facts| facts.file_type().is_fifo())
+    path == Path::new(STDIN)
+        || sources::is_of_system(path)
+        || path.metadata().is_ok_and(|facts| facts.file_type().is_fifo())
 }
 
 /// The text of a stream; relative paths in it start from the current folder.
@@ -134,7 +135,7 @@ fn open_stream(path: &Path) -> Result<(String, String, PathBuf), Vec<Problem>> {
     };
     let text = match is_stdin {
         true => sources::text_of(&mut std::io::stdin().lock(), limits::JOB_FILE_BYTES_MAX),
-        false => sources::read_text(path, limits::JOB_FILE_BYTES_MAX),
+        false => sources::read_stream(path, limits::JOB_FILE_BYTES_MAX),
     };
     let text = text.map_err(|error| failed(error.found(), error.expected()))?;
     if text.trim().is_empty() {

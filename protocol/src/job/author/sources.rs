@@ -1,6 +1,6 @@
 //! The files that a job file names: read, listed, cut into lines and columns.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
@@ -73,8 +73,23 @@ fn words(error: &std::io::Error) -> String {
     words.split(" (os error ").next().unwrap_or_default().to_lowercase()
 }
 
-/// The text of a file of at most `max` bytes, without a byte order mark.
+/// The text of a file of at most `max` bytes, without a byte order mark. A pipe is none: opened, it would wait for a
+/// writer who may never come. Streams that are open already have a name of the system.
 pub(super) fn read_text(path: &Path, max: u64) -> Result<String, SourceError> {
+    let is_plain = |facts: Metadata| facts.is_file() || facts.is_dir();
+    if !is_of_system(path) && std::fs::metadata(path).is_ok_and(|facts| !is_plain(facts)) {
+        return Err(SourceError::content("no plain file", "name a plain file"));
+    }
+    read_stream(path, max)
+}
+
+/// Whether the system gives a name to what need not be a file: `/dev/stdin`.
+pub(super) fn is_of_system(path: &Path) -> bool {
+    path.starts_with("/dev") || path.starts_with("/proc")
+}
+
+/// The text of a file, a pipe or a device of at most `max` bytes, without a byte order mark.
+pub(super) fn read_stream(path: &Path, max: u64) -> Result<String, SourceError> {
     let file = File::open(path).map_err(|error| match error.kind() {
         ErrorKind::NotFound | ErrorKind::NotADirectory => SourceError::Missing,
         _ => SourceError::Unreadable(error),
@@ -111,4 +126,30 @@ pub(super) fn read_lines(path: &Path) -> Result<Vec<String>, SourceError> {
         return Err(SourceError::content("a file without lines", "write one value a line"));
     }
     Ok(lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+    use std::path::Path;
+
+    use super::{is_of_system, read_lines, read_text};
+
+    #[test]
+    fn pipe_or_socket_is_refused_before_it_is_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let socket = folder.path().join("socket");
+        let _listener = UnixListener::bind(&socket).unwrap();
+        for path in [&pipe, &socket] {
+            let said = |error: super::SourceError| format!("{}; {}", error.found(), error.expected());
+            let expected = "no plain file; name a plain file";
+            assert_eq!(read_text(path, 10).map_err(said), Err(expected.to_owned()));
+            assert_eq!(read_lines(path).map_err(said), Err(expected.to_owned()));
+        }
+        assert!(read_text(folder.path(), 10).is_err_and(|error| error.found() == "a folder"));
+        assert_eq!(read_text(Path::new("/dev/null"), 10).unwrap(), "");
+        assert!(is_of_system(Path::new("/dev/stdin")));
+    }
 }

@@ -19,9 +19,13 @@ pub(super) fn read_table(base_dir: &Path, csv: &CsvForm) -> Result<Vec<(String, 
     let path = base_dir.join(&csv.file);
     let text = read_text(&path, limits::DATA_FILE_BYTES_MAX)?;
     let (skipped, announced) = announced(&text);
-    let delimiter = csv.delimiter.or(announced).unwrap_or_else(|| delimiter(&path, &text[skipped..]));
-    refuse_open_quotes(&text, skipped, delimiter)?;
     let has_names = csv.header != Some(false);
+    let delimiter = match csv.delimiter.or(announced) {
+        Some(delimiter) => delimiter,
+        None if has_names => delimiter(&path, &text[skipped..]),
+        None => delimiter_without_names(&path, &text[skipped..])?,
+    };
+    refuse_open_quotes(&text, skipped, delimiter)?;
     let mut reader = csv::ReaderBuilder::new()
         .delimiter(delimiter)
         .has_headers(has_names)
@@ -141,10 +145,73 @@ fn announced(text: &str) -> (usize, Option<u8>) {
     }
 }
 
+/// What parts the values of a table: the first one that its first line has.
 fn delimiter(path: &Path, text: &str) -> u8 {
-    if path.extension().is_some_and(|extension| extension == "tsv" || extension == "tab") {
-        return b'\t';
+    if is_of_tabs(path) { b'\t' } else { delimiters(text).first().copied().unwrap_or(b',') }
+}
+
+/// What parts the values of a table without names. Of several that stand in each row as often, the others must belong to
+/// numbers: in `1,5;2,5` a comma is no end of a value.
+fn delimiter_without_names(path: &Path, text: &str) -> Result<u8, SourceError> {
+    let delimiters = delimiters(text);
+    let [first, _, ..] = delimiters[..] else { return Ok(delimiter(path, text)) };
+    if is_of_tabs(path) {
+        return Ok(b'\t');
     }
+    let even: Vec<(u8, bool)> = delimiters
+        .iter()
+        .filter_map(|delimiter| Some((*delimiter, are_others_in_numbers(text, *delimiter, &delimiters)?)))
+        .collect();
+    let right: Vec<u8> =
+        even.iter().filter(|(_, are_numbers)| *are_numbers).map(|(delimiter, _)| *delimiter).collect();
+    match (&even[..], &right[..]) {
+        ([], _) => Ok(first),
+        ([(delimiter, _)], _) | (_, [delimiter]) => Ok(*delimiter),
+        _ => {
+            let names: Vec<String> = even.iter().map(|(delimiter, _)| shown(*delimiter)).collect();
+            let found =
+                format!("{} in each row as often, any of which may part the values", names.join(" and "));
+            Err(SourceError::content(found, "say which: delimiter: \";\", \",\" or tab"))
+        }
+    }
+}
+
+/// Whether each value that has one of the other delimiters in it is a number. `None`: rows parted by this one are of
+/// different lengths, or cannot be read.
+fn are_others_in_numbers(text: &str, delimiter: u8, delimiters: &[u8]) -> Option<bool> {
+    let mut reader = csv::ReaderBuilder::new()
+        .delimiter(delimiter)
+        .has_headers(false)
+        .flexible(true)
+        .from_reader(text.as_bytes());
+    let mut record = csv::StringRecord::new();
+    let (mut n_columns, mut are_numbers) = (None, true);
+    while reader.read_record(&mut record).ok()? {
+        let expected = *n_columns.get_or_insert(record.len());
+        if is_empty(&record, expected) {
+            continue;
+        }
+        if record.len() != expected {
+            return None;
+        }
+        let has_other =
+            |value: &str| value.bytes().any(|byte| byte != delimiter && delimiters.contains(&byte));
+        are_numbers &= record.iter().all(|value| !has_other(value) || is_number(value));
+    }
+    Some(are_numbers)
+}
+
+/// Whether it is a number, with a point or a comma before its decimals.
+fn is_number(value: &str) -> bool {
+    value.trim().replacen(',', ".", 1).parse::<f64>().is_ok()
+}
+
+fn is_of_tabs(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "tsv" || extension == "tab")
+}
+
+/// What may part values and stands in the first line, outside quotes.
+fn delimiters(text: &str) -> Vec<u8> {
     let mut is_quoted = false;
     let names =
         text.trim_start_matches(['\r', '\n']).bytes().take_while(|byte| !matches!(byte, b'\r' | b'\n'));
@@ -154,7 +221,7 @@ fn delimiter(path: &Path, text: &str) -> u8 {
             !is_quoted
         })
         .collect();
-    DELIMITERS.into_iter().find(|delimiter| outside.contains(delimiter)).unwrap_or(b',')
+    DELIMITERS.into_iter().filter(|delimiter| outside.contains(delimiter)).collect()
 }
 
 /// A row that people leave empty, with or without separators. Of a table of one column `""` is a value.
@@ -333,6 +400,36 @@ mod tests {
         assert_eq!(read(" 7 ,8\n3,4\n", Some(false), Some(&[("t", "1")])), Ok("t= 7 |3".into()));
         assert_eq!(read("2020,2021\n3,4\n", Some(true), None), Ok("2020=3 2021=4".into()));
         assert_eq!(read("x,y\n3,4\n", Some(false), None), Ok("1=x|3 2=y|4".into()));
+    }
+
+    #[test]
+    fn decimal_commas_part_no_values_where_semicolons_do() {
+        let read = |text: &str, delimiter| {
+            let folder = TempDir::new().unwrap();
+            std::fs::write(folder.path().join("a.csv"), text).unwrap();
+            let form = CsvForm { file: "a.csv".into(), columns: None, header: Some(false), delimiter };
+            match read_table(folder.path(), &form) {
+                Ok(table) => table
+                    .iter()
+                    .map(|(name, values)| format!("{name}={}", values.join("|")))
+                    .collect::<Vec<_>>()
+                    .join(" "),
+                Err(error) => format!("{}; {}", error.found(), error.expected()),
+            }
+        };
+        assert_eq!(read("1,5;2,5\n3,5;4,5\n", None), "1=1,5|3,5 2=2,5|4,5");
+        assert_eq!(read("a;-1,5e3\n\nb;2,5\n", None), "1=a|b 2=-1,5e3|2,5");
+        assert_eq!(read("1,5;2\n3;4,5\n", None), "1=1,5|3 2=2|4,5");
+        assert_eq!(read("1,5;2\n3;4\n", None), "1=1,5|3 2=2|4", "commas are not in each row");
+        assert_eq!(read("1,5\t2,5\n3,5\t4,5\n", None), "1=1,5|3,5 2=2,5|4,5");
+        assert_eq!(read("1,a;b\n2,c\n", None), "1=1|2 2=a;b|c");
+        assert_eq!(read("1.5,2\n3,4\n", None), "1=1.5|3 2=2|4");
+        assert_eq!(
+            read("a,b;c\nd,e;f\n", None),
+            "`,` and `;` in each row as often, any of which may part the values; say which: delimiter: \";\", \",\" or tab"
+        );
+        assert_eq!(read("a,b;c\nd,e;f\n", Some(b',')), "1=a|d 2=b;c|e;f");
+        assert!(read("1,5;2\n3;4;5\n", None).starts_with("a row of"));
     }
 
     #[test]
