@@ -21,6 +21,7 @@ mod show;
 mod staging;
 mod terminal;
 mod view;
+mod whole;
 
 use std::{io::Write, process::ExitCode, time::Duration};
 

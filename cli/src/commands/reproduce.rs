@@ -13,7 +13,7 @@ use simulator::report::{Effort, Progress, Report, Source, verdict::RULE};
 use crate::{
     failure::{Failure, Outcome},
     interrupts::Interrupts,
-    show,
+    show, whole,
 };
 
 const EXAMPLES: &str = "\
@@ -187,14 +187,7 @@ fn create_folder(folder: &Path) -> Result<(), Failure> {
 
 /// Whoever looks finds the file that was there before, or all of the new one.
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    let mut partial = path.as_os_str().to_owned();
-    partial.push(".partial");
-    let written = fs::write(&partial, text).and_then(|()| fs::rename(&partial, path));
-    written.map_err(|error| {
-        // The failure says enough; half a file would say something wrong.
-        let _ = fs::remove_file(&partial);
-        Failure::file("write", path, &error)
-    })
+    whole::write(path, text.as_bytes()).map_err(|error| Failure::file("write", path, &error))
 }
 
 fn page_of(args: &ReproduceArgs, folder: &Path, reports: &[Report]) -> String {

@@ -48,6 +48,15 @@ pub enum Kind {
     Loose,
 }
 
+/// What becomes of the types that change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settling {
+    /// The narrowest that hold all values seen so far.
+    Narrow,
+    /// Texts, for good.
+    AsTexts,
+}
+
 /// A column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
@@ -112,20 +121,29 @@ impl Columns {
         !self.extracts.is_empty()
     }
 
-    /// Looks at a row's extracts.
-    pub fn learn(&mut self, row: &TaskRow) {
-        for (name, learned) in self.extracts.iter().zip(&mut self.learned) {
+    /// Looks at a row's extracts. Whether all values seen so far have the types that were settled.
+    pub fn learn(&mut self, row: &TaskRow) -> bool {
+        let first = FIXED.len() + self.n_parameters;
+        let mut fits = true;
+        for ((name, learned), column) in
+            self.extracts.iter().zip(&mut self.learned).zip(&self.columns[first..])
+        {
             if let Some(Some(text)) = row.extracted.get(name) {
                 let kind = kind_of_text(text);
                 *learned = Some(learned.map_or(kind, |known| common(known, kind)));
             }
+            fits &= learned.is_none_or(|learned| learned == column.kind);
         }
+        fits
     }
 
     /// Gives the extracts the types of all that was learned.
-    pub fn settle(&mut self) {
+    pub fn settle(&mut self, how: Settling) {
         let first = FIXED.len() + self.n_parameters;
-        for (column, learned) in self.columns[first..].iter_mut().zip(&self.learned) {
+        for (column, learned) in self.columns[first..].iter_mut().zip(&mut self.learned) {
+            if how == Settling::AsTexts && learned.is_some_and(|learned| learned != column.kind) {
+                *learned = Some(Kind::Text);
+            }
             column.kind = learned.unwrap_or(Kind::Text);
         }
     }
@@ -160,11 +178,13 @@ impl Columns {
     }
 }
 
+/// The name, with `what.` before it as often as it takes to be no other column's.
 fn distinct(columns: &[Column], name: &str, what: &str) -> String {
-    match columns.iter().any(|column| column.name == name) {
-        true => format!("{what}.{name}"),
-        false => name.to_owned(),
+    let mut name = name.to_owned();
+    while columns.iter().any(|column| column.name == name) {
+        name = format!("{what}.{name}");
     }
+    name
 }
 
 fn kind_of(column: &SweepColumn) -> Kind {
@@ -247,10 +267,10 @@ fn common(a: Kind, b: Kind) -> Kind {
 fn as_kind(text: String, kind: Kind) -> Value {
     let kind = if kind == Kind::Loose { kind_of_text(&text) } else { kind };
     match kind {
-        Kind::Integer | Kind::Long => text.parse().map_or(Value::Missing, Value::Integer),
+        Kind::Integer | Kind::Long => text.parse().map_or(Value::Text(text), Value::Integer),
         Kind::Float => match number_of(&text).or_else(|| text.parse().ok()) {
             Some(number) => Value::Written { number, text },
-            None => Value::Missing,
+            None => Value::Text(text),
         },
         Kind::Loose | Kind::Text | Kind::Time => Value::Text(text),
     }
@@ -271,7 +291,7 @@ pub(super) mod tests {
         time::{Span, Time},
     };
 
-    use super::{Columns, Kind, Value, as_kind, kind_of_text, number_of};
+    use super::{Columns, Kind, Settling, Value, as_kind, kind_of_text, number_of};
 
     /// A job with a parameter of each kind and one extract.
     pub fn job() -> JobSpec {
@@ -317,13 +337,32 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn no_two_columns_have_one_name() {
+        let names = |extracts: &[&str], parameter: &str| {
+            let mut job = job();
+            job.sweep = Sweep::from_lists(vec![(parameter.to_owned(), vec!["1".to_owned()])]);
+            let extract = |name: &&str| Extract { name: (*name).to_owned(), pattern: "x".to_owned() };
+            job.results.extract = extracts.iter().map(extract).collect();
+            let columns = Columns::of(&job);
+            columns.all()[10..].iter().map(|column| column.name.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&["extract.state", "state"], "n"), ["n", "extract.state", "extract.extract.state"]);
+        assert_eq!(names(&["state", "extract.state"], "n"), ["n", "extract.state", "extract.extract.state"]);
+        assert_eq!(
+            names(&["parameter.state", "n"], "state"),
+            ["parameter.state", "extract.parameter.state", "n"]
+        );
+        assert_eq!(names(&["n"], "n"), ["n", "extract.n"]);
+    }
+
+    #[test]
     fn extracts_take_the_type_that_holds_them_all() {
         let settled = |values: &[Option<&str>]| {
             let mut columns = Columns::of(&job());
             for value in values {
                 columns.learn(&row(0, *value));
             }
-            columns.settle();
+            columns.settle(Settling::Narrow);
             columns.all()[13].kind
         };
         assert_eq!(settled(&[Some("-7"), None, Some("-7.2")]), Kind::Float);
@@ -402,7 +441,7 @@ pub(super) mod tests {
             for value in values {
                 columns.learn(&row(0, Some(value)));
             }
-            columns.settle();
+            columns.settle(Settling::Narrow);
             columns.all()[13].kind
         };
         assert_eq!(settled(&["1.5", "nan", "-2e3", "1.0D-03"]), Kind::Float);
@@ -438,7 +477,7 @@ pub(super) mod tests {
             for value in values {
                 columns.learn(&row(0, Some(value)));
             }
-            columns.settle();
+            columns.settle(Settling::Narrow);
             let kinds = [&columns.all()[10], &columns.all()[11]].map(|column| column.kind);
             assert_eq!(kinds, [kind, kind], "{values:?}");
         }

@@ -4,16 +4,17 @@ mod columns;
 mod csv_file;
 mod json_lines;
 mod parquet_file;
+mod rows;
 
 use std::{
     fs::File,
-    io::{self, BufWriter, IsTerminal, Write},
+    io::{self, IsTerminal, Seek, Write},
     path::{Path, PathBuf},
 };
 
 use clap::{Args, ValueEnum};
 
-use protocol::api::TaskRow;
+use protocol::api::Tasks;
 use scheduler::{engine::interface::TaskFilter, ids::JobId};
 
 use crate::{
@@ -24,8 +25,10 @@ use crate::{
     select::JobSelector,
     show::{self, format::counted, harmless::HarmlessWriter, job::warn_of_lost_output},
     view::Reader,
+    whole::{WholeFile, is_device},
 };
 use columns::{Columns, Value};
+use rows::{Form, Source};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -105,51 +108,59 @@ trait RowWriter {
 /// No such job, no manager and no store, or a file that cannot be written.
 pub async fn run(args: ExportArgs) -> Result<Outcome, Failure> {
     let selector = JobSelector::parse(&args.job)?;
-    let partial = args.file().map(partial_path).transpose()?;
-    let format = format_of(&args)?;
+    if let Some(path) = args.file().filter(|path| path.file_name().is_none()) {
+        return Err(Failure::bad_input(format!("--output: found `{}`; name a file", path.display())));
+    }
+    let form = Form { format: format_of(&args)?, is_for_spreadsheets: args.spreadsheet };
     let reader = Reader::open(&args.place).await?;
     let client = &reader.client;
     let job = selector.resolve_one(client).await?;
-    let rows = Rows { client, job, state: args.state.into(), is_for_spreadsheets: args.spreadsheet };
+    let rows = Rows { client, job, state: args.state.into() };
     let mut columns = Columns::of(&client.spec(job).await?);
-    if format != Format::Csv && columns.has_extracts() {
-        // Whether a column is one of numbers must be known before the first row.
-        rows.each(|row| {
-            columns.learn(&row);
-            Ok(())
-        })
-        .await?;
-        columns.settle();
-    }
     if columns.has_extracts() {
         warn_of_lost_output(&client.job(job).await?);
     }
-    let (Some(path), Some(partial)) = (args.file(), partial) else {
-        let to: Box<dyn Write + Send> = match io::stdout().is_terminal() {
-            true => Box::new(HarmlessWriter::new(io::stdout())),
-            false => Box::new(io::stdout()),
-        };
-        rows.write(&columns, format, to).await?;
-        return Ok(Outcome::Fine);
-    };
-    if is_device(path) {
-        let device = File::options().write(true).open(path);
-        let device = device.map_err(|error| Failure::file("write", path, &error))?;
-        rows.write(&columns, format, Box::new(device)).await?;
-        return Ok(Outcome::Fine);
-    }
-    let file = File::create(&partial).map_err(|error| Failure::file("write", path, &error))?;
-    let n_rows = match rows.write(&columns, format, Box::new(file)).await {
-        Ok(n_rows) => n_rows,
-        Err(failure) => {
-            // The failure says enough; half a file would say something wrong.
-            let _ = std::fs::remove_file(&partial);
-            return Err(failure);
+    match args.file() {
+        None if io::stdout().is_terminal() => {
+            write_once(&rows, &mut columns, form, HarmlessWriter::new(io::stdout())).await?;
         }
-    };
-    std::fs::rename(&partial, path).map_err(|error| Failure::file("write", path, &error))?;
-    show::say(&format!("{} in {}", counted(n_rows, "row"), path.display()));
+        None => write_once(&rows, &mut columns, form, io::stdout()).await?,
+        Some(path) if is_device(path) => {
+            let device = File::options().write(true).open(path);
+            let device = device.map_err(|error| Failure::file("write", path, &error))?;
+            write_once(&rows, &mut columns, form, device).await?;
+        }
+        Some(path) => {
+            let failed = |error: io::Error| Failure::file("write", path, &error);
+            let whole = WholeFile::begin(path).map_err(failed)?;
+            let n_rows = match rows::is_to_be_learned(&columns, form) {
+                true => rows::write_learned(&rows, &mut columns, form, whole.file()).await?,
+                false => rows::write(&rows, &columns, form, whole.file()).await?,
+            };
+            whole.finish().map_err(failed)?;
+            show::say(&format!("{} in {}", counted(n_rows, "row"), path.display()));
+        }
+    }
     Ok(Outcome::Fine)
+}
+
+/// Writes all rows to where nothing that was written can be taken back.
+async fn write_once(
+    rows: &Rows<'_>,
+    columns: &mut Columns,
+    form: Form,
+    mut to: impl Write + Send,
+) -> Result<(), Failure> {
+    if !rows::is_to_be_learned(columns, form) {
+        rows::write(rows, columns, form, to).await?;
+        return Ok(());
+    }
+    let failed = |error: io::Error| Failure::file("write a temporary file in", &std::env::temp_dir(), &error);
+    let mut file = tempfile::tempfile().map_err(failed)?;
+    rows::write_learned(rows, columns, form, &file).await?;
+    file.rewind()?;
+    io::copy(&mut file, &mut to)?;
+    Ok(to.flush()?)
 }
 
 fn format_of(args: &ExportArgs) -> Result<Format, Failure> {
@@ -195,66 +206,16 @@ fn format_of_name(file: &Path) -> Result<Format, Failure> {
     }
 }
 
-/// Whether a file of another name cannot take its place: a device, a pipe.
-fn is_device(path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir())
-}
-
-fn partial_path(path: &Path) -> Result<PathBuf, Failure> {
-    let Some(name) = path.file_name() else {
-        return Err(Failure::bad_input(format!("--output: found `{}`; name a file", path.display())));
-    };
-    let mut partial = std::ffi::OsString::from(".");
-    partial.push(name);
-    partial.push(".partial");
-    Ok(path.with_file_name(partial))
-}
-
 /// The rows to be exported.
 struct Rows<'a> {
     client: &'a Client,
     job: JobId,
     state: TaskFilter,
-    is_for_spreadsheets: bool,
 }
 
-impl Rows<'_> {
-    /// Writes all of them; gives their number.
-    async fn write(
-        &self,
-        columns: &Columns,
-        format: Format,
-        to: Box<dyn Write + Send>,
-    ) -> Result<u64, Failure> {
-        let to = BufWriter::new(to);
-        let mut writer: Box<dyn RowWriter> = match format {
-            Format::Csv => Box::new(csv_file::CsvFile::new(columns, to, self.is_for_spreadsheets)?),
-            Format::Jsonl => Box::new(json_lines::JsonLines::new(columns, to)),
-            Format::Parquet => Box::new(parquet_file::ParquetFile::new(columns, to)?),
-        };
-        let mut n_rows = 0;
-        self.each(|row| {
-            n_rows += 1;
-            Ok(writer.row(columns.values(row))?)
-        })
-        .await?;
-        writer.finish()?;
-        Ok(n_rows)
-    }
-
-    /// Hands them over one by one, in order, page by page.
-    async fn each(&self, mut take: impl FnMut(TaskRow) -> Result<(), Failure>) -> Result<(), Failure> {
-        let mut from = 0;
-        loop {
-            let page = Page { state: self.state, from, limit: PAGE_ROWS, with_extracts: true };
-            let answer = self.client.tasks(self.job, page).await?;
-            for row in answer.tasks {
-                take(row)?;
-            }
-            match answer.next {
-                Some(next) if next > from => from = next,
-                _ => return Ok(()),
-            }
-        }
+impl Source for Rows<'_> {
+    async fn page(&self, from: u64) -> Result<Tasks, Failure> {
+        let page = Page { state: self.state, from, limit: PAGE_ROWS, with_extracts: true };
+        Ok(self.client.tasks(self.job, page).await?)
     }
 }

@@ -183,7 +183,7 @@ mod tests {
     use super::ParquetFile;
     use crate::commands::export::{
         RowWriter,
-        columns::{Columns, tests as columns},
+        columns::{Columns, Settling, tests as columns},
     };
 
     /// The rows of a file with these values of `affinity`.
@@ -192,7 +192,7 @@ mod tests {
         for value in values {
             of_job.learn(&columns::row(0, *value));
         }
-        of_job.settle();
+        of_job.settle(Settling::Narrow);
         let file = tempfile::tempfile().unwrap();
         let mut writer = Box::new(ParquetFile::new(&of_job, file.try_clone().unwrap()).unwrap());
         for (n, value) in values.iter().enumerate() {

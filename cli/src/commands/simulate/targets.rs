@@ -11,7 +11,7 @@ use std::{
 use simulator::report::{Figure, Listing};
 
 use super::SimulateArgs;
-use crate::failure::Failure;
+use crate::{failure::Failure, whole};
 
 /// Where it goes.
 pub(super) struct Targets {
@@ -90,13 +90,6 @@ fn table_file(folder: &Path, name: &str) -> PathBuf {
     folder.join(format!("{name}.csv"))
 }
 
-/// Where a file is written until it is whole.
-fn partial(file: &Path) -> PathBuf {
-    let mut partial = file.as_os_str().to_owned();
-    partial.push(".partial");
-    partial.into()
-}
-
 /// Whether something can be written into a folder that is there or can be made: in its nearest one that is
 /// there, where nothing stays.
 fn try_folder(folder: &Path) -> Result<(), Failure> {
@@ -106,7 +99,7 @@ fn try_folder(folder: &Path) -> Result<(), Failure> {
     if !nearest.is_dir() {
         return Err(failed(io::ErrorKind::NotADirectory.into()));
     }
-    let trial = partial(&nearest.join(format!(".pilotfish-{}", std::process::id())));
+    let trial = nearest.join(format!(".pilotfish-{}.partial", std::process::id()));
     OpenOptions::new().write(true).create_new(true).open(&trial).map_err(failed)?;
     fs::remove_file(&trial).map_err(failed)
 }
@@ -125,17 +118,5 @@ fn try_file(file: &Path) -> Result<(), Failure> {
 }
 
 fn write(file: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    let failed = |error: io::Error| Failure::file("write", file, &error);
-    // A link stays one, and a pipe or a device is no file that could be replaced.
-    let place = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
-    if fs::metadata(&place).is_ok_and(|there| !there.is_file()) {
-        return fs::write(&place, bytes).map_err(failed);
-    }
-    let partial = partial(&place);
-    let written = fs::write(&partial, bytes).and_then(|()| fs::rename(&partial, &place));
-    written.map_err(|error| {
-        // The failure says enough; half a file would say something wrong.
-        let _ = fs::remove_file(&partial);
-        failed(error)
-    })
+    whole::write(file, bytes).map_err(|error| Failure::file("write", file, &error))
 }
