@@ -121,6 +121,20 @@ fn a_job_file_may_come_by_standard_input_and_what_is_there_is_not_passed_over() 
     assert!(code == Some(2) && said.contains("standard input that is not read"), "{said}");
     let (code, said) = run(&["check", "--", "echo", "hello"], "values");
     assert!(code == Some(0) && said.contains("warning: standard input is not read"), "{said}");
+    for words in [
+        &["check", "job.yaml"][..],
+        &["run", "--dir", "other", "job.yaml"],
+        &["submit", "--dry-run", "job.yaml"],
+    ] {
+        let (code, said) = run(words, "values");
+        let told = said.matches("warning: standard input is not read").count();
+        assert!(code == Some(0) && told == 1, "{words:?}: {said}");
+    }
+    sandbox.write("reads.yaml", "command: cat\nstdio: {stdin: values}\n");
+    let (code, said) = run(&["check", "reads.yaml"], "values");
+    assert!(code == Some(0) && !said.contains("warning"), "{said}");
+    let (code, said) = run(&["check", "-"], "job.yaml");
+    assert!(code == Some(0) && !said.contains("warning"), "{said}");
     let (code, said) = run(&["check", "--each-line", "-", "--", "echo"], "values");
     assert!(code == Some(0) && !said.contains("warning") && said.contains("tasks      2"), "{said}");
 }

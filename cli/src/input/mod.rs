@@ -5,6 +5,7 @@ mod environment;
 mod overrides;
 mod parallel;
 mod program;
+mod shell_line;
 mod sources;
 mod unread;
 
@@ -18,7 +19,7 @@ use clap::Args;
 
 use protocol::address::shown;
 use protocol::job::{
-    CommandLine, Compiled, JobFile, JobSpec, Keep, Places, Problem, StageSpec, WorkflowSpec,
+    CommandLine, Compiled, JobFile, JobSpec, Keep, Places, Problem, StageSpec, Stream, WorkflowSpec,
     env_from_refusal, load_file,
 };
 
@@ -63,8 +64,9 @@ pub struct JobInput {
     loaded: OnceLock<(JobFile, Places)>,
 }
 
-/// Tells what tasks will not have of what the command reads, and what others will see of it.
-fn say_doubts(spec: &JobSpec) {
+/// What tasks will not have of what the command reads, and what others will see of it: a line each.
+fn doubts_of(spec: &JobSpec) -> Vec<String> {
+    let mut doubts = Vec::new();
     let missed = environment::missed(spec, |name| std::env::var_os(name).is_some());
     for name in missed.iter().take(N_DOUBTS_MAX) {
         let refusal = std::env::var_os(name).and_then(|value| env_from_refusal(name, &value));
@@ -72,10 +74,9 @@ fn say_doubts(spec: &JobSpec) {
             Some((what, way)) => format!("it {what}; {way}"),
             None => format!("`env_from: [{name}]` takes it"),
         };
-        show::say(&format!(
-            "warning: the command reads ${name}, which is set here and does not go along; {way}"
-        ));
+        doubts.push(format!("the command reads ${name}, which is set here and does not go along; {way}"));
     }
+    doubts.extend(environment::missed_threads(spec, std::env::var_os("OMP_NUM_THREADS").as_deref()));
     let words = match &spec.command {
         CommandLine::Args(args) => args.iter().collect(),
         CommandLine::Shell(line) => vec![line],
@@ -83,11 +84,19 @@ fn say_doubts(spec: &JobSpec) {
     let values = spec.env.iter().map(|(name, value)| (format!("env.{name}"), value));
     let texts = words.into_iter().map(|word| ("command".to_owned(), word)).chain(values);
     if let Some((field, _)) = texts.into_iter().find(|(_, text)| shown(text) != **text) {
-        show::say(&format!(
-            "warning: {field} has an address with a password or a token, which all see who see the job; let tasks read it \
+        doubts.push(format!(
+            "{field} has an address with a password or a token, which all see who see the job; let tasks read it \
              from a file that only you can read"
         ));
     }
+    doubts
+}
+
+/// Values of `env` that are hardly meant as they stand.
+fn literals_of(spec: &JobSpec) -> Vec<Problem> {
+    let mut literals = environment::taken_literally(spec, |name| std::env::var_os(name));
+    literals.truncate(N_DOUBTS_MAX);
+    literals
 }
 
 impl JobInput {
@@ -180,6 +189,17 @@ impl JobInput {
         if !problems.is_empty() {
             return Err(self.placed(problems).into());
         }
+        self.warn_of_unread_input(workflow.stages.iter().map(|stage| &stage.job));
+        let doubts: BTreeSet<String> =
+            workflow.stages.iter().flat_map(|stage| doubts_of(&stage.job)).collect();
+        for doubt in doubts {
+            show::say(&format!("warning: {doubt}"));
+        }
+        let literals = workflow
+            .stages
+            .iter()
+            .flat_map(|stage| literals_of(&stage.job).into_iter().map(|problem| stage.problem(problem)));
+        self.warn(literals.collect());
         let shared = |stage: &StageSpec| Some(stage.problem(stage.job.folder_of_two_tasks()?));
         self.warn(workflow.stages.iter().filter_map(shared).collect());
         self.warn(workflow.outputs_that_may_meet());
@@ -219,8 +239,23 @@ impl JobInput {
     }
 
     fn say_doubts(&self, spec: &JobSpec) {
-        say_doubts(spec);
+        self.warn_of_unread_input([spec]);
+        for doubt in doubts_of(spec) {
+            show::say(&format!("warning: {doubt}"));
+        }
+        self.warn(literals_of(spec));
         self.warn(spec.folder_of_two_tasks().into_iter().chain(spec.outputs_that_may_meet()).collect());
+    }
+
+    /// Warns of standard input that neither the job file came from nor a task gets. Commands have a warning of their own.
+    fn warn_of_unread_input<'j>(&self, jobs: impl IntoIterator<Item = &'j JobSpec>) {
+        let has_input = jobs.into_iter().any(|job| matches!(job.stdio.stdin, Stream::File(_)));
+        // A job file that came from there was read to its end.
+        if !self.files.is_empty() && !has_input && unread::is_left() {
+            show::say(
+                "warning: standard input is not read; tasks read the file that `stdio: {stdin: FILE}` names",
+            );
+        }
     }
 
     /// What is to be said of variables that `env_from` has left out of these jobs.
