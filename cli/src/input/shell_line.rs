@@ -221,7 +221,7 @@ mod tests {
             ("ls $A#$B; ls ${{#C}} a#$D", &["A", "B", "D"]),
             ("echo \\$A \\'$B\\' \"\\$C\" $$D $1 $?", &["B"]),
             ("sh -c 'ls $A'; env X=1 /bin/bash -lc 'ls $B'", &["A", "B"]),
-            ("bash -c 'echo '\\''x'\\'' $A' '$B'", &["A", "B"]),
+            ("bash -c 'echo '\\''x'\\'' $A' '$B'", &["A"]),
             ("python3 -c 'print(\"$A\")'; xargs -n1 sh -c 'ls $B $1' < '$C'", &["B"]),
             ("eval 'ls $A'; trap 'rm $B' EXIT; bash x.sh '$C'; ls 'a' '$D'", &["A", "B"]),
             ("cat <<EOF\nit's $A\nEOF\nls $B '$C'", &["A", "B"]),
