@@ -283,6 +283,11 @@ impl JobInput {
             doubts.truncate(N_DOUBTS_MAX);
             doubts.push(format!("{n_more} more parameters are used nowhere"));
         }
+        doubts.extend(job.almost_placeholders().into_iter().take(N_DOUBTS_MAX).map(|(path, text)| {
+            format!(
+                "{path}: `{text}` is no placeholder and stays as it is; placeholders are like {{x}}, {{x.stem}}, {{x:06}}, {{x:.3}}"
+            )
+        }));
         let results = &job.spec().results;
         if !results.extract.is_empty() && results.keep != Keep::All {
             doubts.push(

@@ -111,6 +111,15 @@ impl Compiled {
             .collect()
     }
 
+    /// Braces that are perhaps meant as placeholders and are none, each with its field.
+    pub fn almost_placeholders(&self) -> Vec<(String, &str)> {
+        let templates = self.templates.all().into_iter();
+        let almost = templates.flat_map(|(path, template)| {
+            template.almost().iter().map(move |text| (path.clone(), text.as_str()))
+        });
+        almost.collect()
+    }
+
     /// What is to be run for the task at `index` of the job with this id. O(size of the result).
     pub fn task(&self, job_id: u64, index: u64) -> TaskCommand {
         let spec = &self.spec;

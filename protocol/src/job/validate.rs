@@ -62,6 +62,7 @@ impl JobSpec {
         for (path, template) in templates.all() {
             for slot in template.slots() {
                 check.format(&path, slot, &columns);
+                check.place(&path, slot, &columns);
             }
             if self.resident && path != "stdio.stdin" && !template.is_same_for_all_tasks() {
                 let found = "a value of one task in a resident program's start".to_owned();
@@ -429,6 +430,15 @@ impl Check {
         if let Some(bad) = bad {
             let expected = format!("this format needs {}", format.demand());
             self.add(path, format!("{bad} among the values of `{}`", column.name), expected);
+        }
+    }
+
+    /// What cannot be written into a here-document.
+    fn place(&mut self, path: &str, slot: &Slot, columns: &[&Column]) {
+        let Source::Parameter(place) = slot.source else { return };
+        let Some(Column { name, values: Values::Texts(texts), .. }) = columns.get(place) else { return };
+        if let Some((text, why)) = texts.iter().find_map(|text| Some((text, slot.refusal(text)?))) {
+            self.add(path, format!("{} among the values of `{name}`", quoted(text)), why);
         }
     }
 

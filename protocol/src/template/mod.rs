@@ -13,7 +13,7 @@ pub use format::NumberFormat;
 
 use crate::job::nearest;
 use crate::sweep::Value;
-use crate::template::shell::{Quoting, QuotingTracker};
+use crate::template::shell::{Place, QuotingTracker};
 
 /// The names that stand for something in every template, apart from the sweep's parameters.
 pub const BUILT_IN_NAMES: [&str; 3] = ["index", "job", "cores"];
@@ -25,6 +25,8 @@ const NUMBER_NAME: &str = "number";
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Template {
     parts: Vec<Part>,
+    /// Braces that begin with a parameter and are no placeholder.
+    almost: Vec<String>,
 }
 
 /// How a template's result is read.
@@ -128,7 +130,7 @@ pub struct Slot {
     pub part: PathPart,
     /// How a number is written; `None`: as it is.
     pub format: Option<NumberFormat>,
-    quoting: Quoting,
+    place: Place,
 }
 
 /// What fills a placeholder.
@@ -169,10 +171,19 @@ impl Template {
     /// # Errors
     /// All placeholders that name nothing known or ask for an unknown part or format.
     pub fn parse(text: &str, mode: Mode, names: &[&str]) -> Result<Template, Vec<TemplateError>> {
-        let mut parser =
-            Parser { mode, names, parts: Vec::new(), literal: String::new(), errors: Vec::new() };
+        let mut parser = Parser {
+            mode,
+            names,
+            parts: Vec::new(),
+            almost: Vec::new(),
+            literal: String::new(),
+            errors: Vec::new(),
+        };
         parser.parse(text);
-        if parser.errors.is_empty() { Ok(Template { parts: parser.parts }) } else { Err(parser.errors) }
+        match parser.errors.is_empty() {
+            true => Ok(Template { parts: parser.parts, almost: parser.almost }),
+            false => Err(parser.errors),
+        }
     }
 
     /// The template filled in for one task.
@@ -212,6 +223,11 @@ impl Template {
         })
     }
 
+    /// Braces that begin with a parameter, stay as they are, and are perhaps meant as placeholders.
+    pub fn almost(&self) -> &[String] {
+        &self.almost
+    }
+
     /// The text, when there is no placeholder.
     pub fn render_constant(&self) -> Option<&str> {
         match self.parts.as_slice() {
@@ -241,19 +257,24 @@ fn push_escaped(text: &mut String, more: &str, special: &[char]) {
 }
 
 impl Slot {
+    /// Why a value of the parameter cannot be written there.
+    pub fn refusal(&self, value: &str) -> Option<String> {
+        self.place.refusal(self.part.of(value))
+    }
+
     fn render(&self, scope: &Scope<'_>, text: &mut String) {
         let value = self.value(scope);
         let plain = match (self.part, &self.format, value) {
             (PathPart::Whole, Some(format), value) => format.write(value),
             (PathPart::Whole, None, Value::Text(whole)) => {
-                return shell::push_quoted(text, whole, self.quoting);
+                return shell::push_quoted(text, whole, &self.place);
             }
             (PathPart::Whole, None, number) => number.to_string(),
-            (part, None, Value::Text(path)) => return shell::push_quoted(text, part.of(path), self.quoting),
+            (part, None, Value::Text(path)) => return shell::push_quoted(text, part.of(path), &self.place),
             (part, None, number) => part.of(&number.to_string()).to_owned(),
             (part, Some(format), value) => format.write(Value::Text(part.of(&value.to_string()))),
         };
-        shell::push_quoted(text, &plain, self.quoting);
+        shell::push_quoted(text, &plain, &self.place);
     }
 
     fn value<'a>(&self, scope: &Scope<'a>) -> Value<'a> {
@@ -316,6 +337,7 @@ struct Parser<'n> {
     mode: Mode,
     names: &'n [&'n str],
     parts: Vec<Part>,
+    almost: Vec<String>,
     literal: String,
     errors: Vec<TemplateError>,
 }
@@ -345,6 +367,7 @@ impl Parser<'_> {
                 quoting.read("}");
                 2
             } else {
+                self.almost.extend(self.almost_group(rest).map(str::to_owned));
                 self.literal.push(first);
                 quoting.read(&rest[..first.len_utf8()]);
                 first.len_utf8()
@@ -354,14 +377,27 @@ impl Parser<'_> {
         self.flush();
     }
 
+    /// The braces that `text` begins with, if they begin with a parameter and what follows it is hardly meant for a shell
+    /// or for awk.
+    fn almost_group<'t>(&self, text: &'t str) -> Option<&'t str> {
+        let inside = text.strip_prefix('{')?;
+        let inside = &inside[..inside.find('}')?];
+        let is_almost = |name: &&str| {
+            let rest = inside.trim_start().strip_prefix(*name);
+            rest.is_some_and(|rest| rest.trim().is_empty() || rest.starts_with(['.', ':', '!', '[']))
+        };
+        let is_range = inside.contains("..") || inside.contains('\n');
+        (!is_range && self.names.iter().any(is_almost)).then(|| &text[..inside.len() + 2])
+    }
+
     fn flush(&mut self) {
         if !self.literal.is_empty() {
             self.parts.push(Part::Literal(std::mem::take(&mut self.literal)));
         }
     }
 
-    fn push_slot(&mut self, group: &Group<'_>, quoting: Quoting) {
-        match self.slot(group, quoting) {
+    fn push_slot(&mut self, group: &Group<'_>, place: Place) {
+        match self.slot(group, place) {
             Ok(slot) => {
                 self.flush();
                 self.parts.push(Part::Slot(slot));
@@ -370,7 +406,7 @@ impl Parser<'_> {
         }
     }
 
-    fn slot(&self, group: &Group<'_>, quoting: Quoting) -> Result<Slot, TemplateError> {
+    fn slot(&self, group: &Group<'_>, place: Place) -> Result<Slot, TemplateError> {
         let name = group.name.to_owned();
         let source = match (group.name, self.names.iter().position(|known| *known == group.name)) {
             (_, Some(place)) => Source::Parameter(place),
@@ -386,18 +422,18 @@ impl Parser<'_> {
             (_, Some(word)) => PathPart::parse(word)
                 .ok_or_else(|| TemplateError::UnknownPart { name: name.clone(), part: word.to_owned() })?,
         };
-        let quoting = if self.mode == Mode::Shell { quoting } else { Quoting::None };
-        let (format, quoting) = match group.format {
-            None => (None, quoting),
-            Some("raw") if self.mode == Mode::Shell => (None, Quoting::None),
+        let place = if self.mode == Mode::Shell { place } else { Place::PLAIN };
+        let (format, place) = match group.format {
+            None => (None, place),
+            Some("raw") if self.mode == Mode::Shell => (None, Place::PLAIN),
             Some("raw") => return Err(TemplateError::RawOutsideShell { name }),
             Some(word) => {
                 let format = NumberFormat::parse(word);
                 let bad = || TemplateError::BadFormat { name, format: word.to_owned() };
-                (Some(format.ok_or_else(bad)?), quoting)
+                (Some(format.ok_or_else(bad)?), place)
             }
         };
-        Ok(Slot { source, part, format, quoting })
+        Ok(Slot { source, part, format, place })
     }
 
     fn known_names(&self, name: &str) -> String {

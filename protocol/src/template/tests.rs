@@ -121,3 +121,17 @@ proptest! {
         rendered_as(Mode::Shell, &format!("{prefix}{text}"));
     }
 }
+
+#[test]
+fn braces_that_begin_with_a_parameter_and_are_no_placeholder_are_told() {
+    for text in ["{ligand.parent.name}", "{x:>8}", "{x:%05d}", "{x!r}", "{ x }", "{x[0]}", "{x.}"] {
+        let template = Template::parse(&format!("a {text} b"), Mode::Plain, &NAMES).unwrap();
+        assert_eq!(template.almost(), [text]);
+    }
+    for text in
+        ["{x}", "{{x:>8}}", "${x:-1}", "{print x}", "{x..3}", "{xx.a.b}", "{ x++ }", "{\"x\": 1}", "{x; }"]
+    {
+        let found = Template::parse(text, Mode::Plain, &NAMES).map(|template| template.almost().to_vec());
+        assert_eq!(found.unwrap_or_default(), [""; 0], "{text}");
+    }
+}
