@@ -25,10 +25,15 @@ fn naive(own: &Sweep, on: &Sweep) -> Option<Vec<Vec<u64>>> {
     (!common.is_empty()).then(|| (0..own.n_tasks()).map(of_task).collect())
 }
 
-/// Whether each index has the same values in both.
+/// Whether each index has the same values in both, and they have no other parameters.
 fn is_aligned(own: &Sweep, on: &Sweep) -> bool {
     let lists = naive(own, on).unwrap();
-    own.n_tasks() == on.n_tasks() && (0_u64..).zip(&lists).all(|(task, list)| list.contains(&task))
+    let has_all =
+        |one: &Sweep, other: &Sweep| one.names().all(|name| other.names().any(|known| known == name));
+    own.n_tasks() == on.n_tasks()
+        && has_all(own, on)
+        && has_all(on, own)
+        && (0_u64..).zip(&lists).all(|(task, list)| list.contains(&task))
 }
 
 fn values() -> impl Strategy<Value = Values> {
@@ -125,6 +130,15 @@ fn range(name: &str, n: u64) -> Dimension {
 
 fn product(dimensions: Vec<Dimension>) -> Sweep {
     Sweep { dimensions, sample: None }
+}
+
+#[test]
+fn tasks_that_their_common_values_do_not_tell_apart_are_refused_in_any_order() {
+    let on = product(vec![range("a", 2), range("b", 2)]);
+    for own in [vec![range("a", 2), range("c", 2)], vec![range("c", 2), range("a", 2)]] {
+        let (found, _) = edges(Rule::Same, &product(own), "stage `mc`", &on).unwrap().unwrap_err();
+        assert_eq!(found, "`same` for task 0 with a = `1`, which 2 tasks of stage `mc` have");
+    }
 }
 
 #[test]
