@@ -140,9 +140,14 @@ pub async fn find_live(place: &Where) -> Result<Living, Failure> {
     if named_folder(place)?.is_some() || folder == run || !run.join(STORE_FILE).is_file() {
         return Ok(Living { client: *client, folder, place: place.clone() });
     }
-    let name = name_of(&folder).unwrap_or_default();
-    crate::show::say(&format!("no manager is running in {}; using the manager `{name}`", show_path(run)));
-    Ok(Living { client: *client, folder, place: Where { dir: None, manager: Some(name) } })
+    let (used, place) = match name_of(&folder) {
+        Some(name) => (format!("the manager `{name}`"), Where { dir: None, manager: Some(name) }),
+        None => {
+            (format!("the one in {}", show_path(&folder)), Where { dir: Some(folder.clone()), manager: None })
+        }
+    };
+    crate::show::say(&format!("no manager is running in {}; using {used}", show_path(run)));
+    Ok(Living { client: *client, folder, place })
 }
 
 /// The folder of a manager that answers, and the way to it.
@@ -434,7 +439,12 @@ async fn search(place: &Where, looked: &mut Vec<String>) -> Result<Option<(PathB
     }
     let home = home_folder();
     let default = home.as_ref().map(|home| home.join(DEFAULT_NAME));
-    for folder in [Some(PathBuf::from(RUN_FOLDER)), default].into_iter().flatten() {
+    let run = PathBuf::from(RUN_FOLDER);
+    let last = last::recall().filter(|last| *last != run && Some(last) != default.as_ref());
+    // A user's way to a manager is no manager's folder: who has both means the latter.
+    let (managers, ways): (Vec<PathBuf>, Vec<PathBuf>) =
+        last.into_iter().partition(|last| last.join(STORE_FILE).is_file());
+    for folder in managers.into_iter().chain([run]).chain(default).chain(ways) {
         if let Some(client) = look(&folder, looked).await? {
             return Ok(Some((folder, client)));
         }

@@ -136,12 +136,28 @@ impl JobSelector {
         }
     }
 
-    /// The one job that is meant.
+    /// The same for what is done to all that was submitted at once: `last` means all stages of its workflow.
+    ///
+    /// # Errors
+    /// As for [`JobSelector::resolve`].
+    pub async fn resolve_whole(&self, client: &Client) -> Result<Vec<JobId>, Failure> {
+        let jobs = self.resolve(client).await?;
+        match jobs[..] {
+            [job] if *self == JobSelector::Last => stages_with(job, client).await,
+            _ => Ok(jobs),
+        }
+    }
+
+    /// The one job that is meant. Of a workflow `last` means the last stage, and users are told so.
     ///
     /// # Errors
     /// As for [`JobSelector::resolve`], and when several are named.
     pub async fn resolve_one(&self, client: &Client) -> Result<JobId, Failure> {
         match self.resolve(client).await?[..] {
+            [job] if *self == JobSelector::Last => {
+                tell_stages(&stages_with(job, client).await?);
+                Ok(job)
+            }
             [job] => Ok(job),
             [] => Err(Failure::bad_input("found `all`, but there is no job yet")),
             ref several => {
@@ -208,6 +224,27 @@ impl Target {
         tasks.and_then(TaskSet::first).ok_or_else(|| {
             Failure::bad_input(format!("found `{text}` where one task is needed; write JOB.INDEX, like 3.7"))
         })
+    }
+}
+
+/// All stages of the workflow that a job belongs to, in order; the job alone if it is none of a workflow.
+async fn stages_with(job: JobId, client: &Client) -> Result<Vec<JobId>, Failure> {
+    let Some(workflow) = client.job(job).await?.workflow else { return Ok(vec![job]) };
+    let jobs = client.jobs().await?;
+    Ok(jobs.into_iter().filter(|stage| stage.workflow == Some(workflow)).map(|stage| stage.id).collect())
+}
+
+/// Says that `last` is one of several stages.
+fn tell_stages(stages: &[JobId]) {
+    // A watch asks again and again.
+    static TOLD: Once = Once::new();
+    if let [first, .., last] = stages {
+        let n = stages.len();
+        TOLD.call_once(|| {
+            show::say(&format!(
+                "`last` is job {last}, the last of the workflow's {n} stages, jobs {first} to {last}"
+            ));
+        });
     }
 }
 

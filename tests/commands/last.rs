@@ -297,3 +297,71 @@ fn operators_stay_operators_where_a_users_access_file_was_used_last() {
     sandbox.ok(&["stop"]);
     assert_eq!(manager.wait(), Some(0));
 }
+
+#[test]
+fn submissions_and_stops_mean_the_manager_of_the_last_job_too() {
+    let sandbox = Sandbox::new();
+    let default = serve(&sandbox, DEFAULT, &["--cores", "1"]);
+    let other = serve(&sandbox, "m", &["--cores", "1"]);
+    let submit = |name: &str, more: &[&str]| {
+        let job = ["--name", name, "--", "echo", "{}", ":::", name];
+        sandbox.ok(&[&["submit", "-q", "--wait"], more, &job].concat());
+    };
+    submit("there", &["--dir", "m"]);
+    submit("again", &[]);
+    all_show(&sandbox, "again", &[]);
+    all_show(&sandbox, "again", &["--dir", "m"]);
+    sandbox.ok(&["stop"]);
+    assert_eq!(other.wait(), Some(0));
+    assert_eq!(sandbox.ok(&["jobs", "-q", "--manager", "default"]), "");
+    sandbox.ok(&["stop"]);
+    assert_eq!(default.wait(), Some(0));
+}
+
+#[test]
+fn a_folder_that_was_moved_still_means_the_job_that_it_used_last() {
+    let sandbox = Sandbox::new();
+    std::fs::create_dir(sandbox.path().join("project")).expect("a folder");
+    let ok = |folder: &str, arguments: &[&str]| {
+        let mut command = sandbox.command(arguments);
+        let output = command.current_dir(sandbox.path().join(folder)).output().expect("pilotfish runs");
+        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+        text(&output.stdout).into_owned()
+    };
+    ok("project", &["run", "-q", "--", "echo", "old"]);
+    let manager = serve(&sandbox, DEFAULT, &["--cores", "1"]);
+    ok("project", &["submit", "-q", "--wait", "--", "echo", "new"]);
+    sandbox.ok(&["stop", "--manager", "default"]);
+    assert_eq!(manager.wait(), Some(0));
+    std::fs::rename(sandbox.path().join("project"), sandbox.path().join("moved")).expect("it moves");
+    assert_eq!(ok("moved", &["logs", "last", "--raw"]), "new\n");
+    ok("moved", &["run", "-q", "--", "echo", "newest"]);
+    std::fs::rename(sandbox.path().join("moved"), sandbox.path().join("again")).expect("it moves");
+    assert_eq!(ok("again", &["logs", "last", "--raw"]), "newest\n");
+}
+
+#[test]
+fn last_means_all_stages_for_what_is_done_to_all_that_was_submitted() {
+    let sandbox = Sandbox::new();
+    let _manager = serve(&sandbox, DEFAULT, &["--cores", "2"]);
+    let flow = |one: &str| {
+        format!(
+            "stages:\n  one: {{command: '{one} > f', outputs: [{{from: f, to: one}}]}}\n  \
+             two: {{command: 'echo 2 > f', after: one, outputs: [{{from: f, to: two}}]}}\n"
+        )
+    };
+    sandbox.write("flow.yaml", &flow("sleep 600"));
+    sandbox.ok(&["submit", "-q", "flow.yaml"]);
+    sandbox.ok(&["cancel", "last"]);
+    for job in ["1", "2"] {
+        assert_eq!(sandbox.json(&["job", job])["counts"]["cancelled"], 1, "job {job}");
+    }
+    sandbox.write("flow.yaml", &flow("echo 1"));
+    sandbox.ok(&["submit", "-q", "flow.yaml"]);
+    sandbox.ok(&["wait", "last"]);
+    sandbox.ok(&["fetch", "last"]);
+    assert_eq!((sandbox.read("one").as_str(), sandbox.read("two").as_str()), ("1\n", "2\n"));
+    let output = sandbox.run(&["tasks", "last"]);
+    let said = text(&output.stderr);
+    assert!(said.contains("`last` is job 4, the last of the workflow's 2 stages, jobs 3 to 4"), "{said}");
+}

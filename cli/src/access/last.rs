@@ -1,6 +1,8 @@
 //! Which job a folder used last, and at which manager, so that later commands in that folder mean the same one.
 //! `~/.pilotfish/.last` has one small file for each folder that jobs were submitted from: the manager's folder, after a
-//! zero byte the job's number, and after another one what tells the folder from a later one at the same path.
+//! zero byte the job's number, and after another one what tells the folder from a later one at the same path. Where a run
+//! is kept in the folder, the same is in the run's file `last` as long as a job elsewhere was used after it: it goes with a
+//! folder that is moved or copied, so that there nobody takes the run's numbers for the newest ones.
 
 use std::{
     ffi::OsStr,
@@ -18,6 +20,8 @@ use crate::{failure::words, hash::sha256_hex, show, show::quote::quoted};
 
 /// The folder of the records. No manager can have this name.
 const RECORDS: &str = ".last";
+/// Of a run's folder: the record that goes with it.
+const BESIDE_RUN: &str = "last";
 /// More records than this are not kept; the oldest go first.
 const N_RECORDS_MAX: usize = 1000;
 
@@ -96,6 +100,7 @@ pub fn remember(manager: &Path, job: Option<JobId>) {
     let by = Mark::of(&here).ok();
     let now = Use { manager, job, by };
     let before = read(&record);
+    note_beside_run(&here, &now);
     if before.as_ref() == Some(&now) {
         return;
     }
@@ -115,10 +120,24 @@ pub fn remember(manager: &Path, job: Option<JobId>) {
     }
 }
 
+/// Keeps in a run's folder that a job elsewhere was used after it.
+fn note_beside_run(here: &Path, last: &Use) {
+    let run = here.join(RUN_FOLDER);
+    if !run.join(STORE_FILE).is_file() {
+        return;
+    }
+    let record = run.join(BESIDE_RUN);
+    // Without it commands in a copy of the folder mean the run.
+    let _ = match run.canonicalize().is_ok_and(|run| run == last.manager) {
+        true => fs::remove_file(record),
+        false => write(&record, &Use { by: None, ..last.clone() }, false),
+    };
+}
+
 /// The folder of the manager that the last job of the current folder went to, relative to that when it is inside.
 pub fn recall() -> Option<PathBuf> {
-    let (here, record) = record_of_here()?;
-    let manager = read_of(&record, &here)?.manager;
+    let here = here()?;
+    let manager = last_use(&here)?.manager;
     let run = PathBuf::from(RUN_FOLDER);
     if run.canonicalize().is_ok_and(|run| run == manager) {
         return Some(run);
@@ -131,7 +150,7 @@ pub fn recall() -> Option<PathBuf> {
 
 /// Which job `last` means at the manager in `folder`, which the user has named or not.
 pub fn last_job(folder: &Path, is_named: bool) -> LastJob {
-    let last = record_of_here().and_then(|(here, record)| read_of(&record, &here));
+    let last = here().and_then(|here| last_use(&here));
     let is_run = folder == Path::new(RUN_FOLDER);
     match last {
         Some(Use { manager, job, .. }) if folder.canonicalize().is_ok_and(|folder| folder == manager) => {
@@ -142,13 +161,29 @@ pub fn last_job(folder: &Path, is_named: bool) -> LastJob {
     }
 }
 
+/// The current folder.
+fn here() -> Option<PathBuf> {
+    let here = std::env::current_dir().ok()?;
+    Some(here.canonicalize().unwrap_or(here))
+}
+
+/// What the folder used last: by its own record, or by the one that came with it.
+fn last_use(here: &Path) -> Option<Use> {
+    let record = record_of(here)?;
+    read_of(&record, here).or_else(|| read(&here.join(RUN_FOLDER).join(BESIDE_RUN)))
+}
+
 /// The current folder, and the file of its record.
 fn record_of_here() -> Option<(PathBuf, PathBuf)> {
-    let here = std::env::current_dir().ok()?;
-    let here = here.canonicalize().unwrap_or(here);
-    let name = sha256_hex(here.as_os_str().as_bytes());
-    let record = home_folder()?.join(RECORDS).join(&name[..32]);
+    let here = here()?;
+    let record = record_of(&here)?;
     Some((here, record))
+}
+
+/// The file of a folder's record.
+fn record_of(here: &Path) -> Option<PathBuf> {
+    let name = sha256_hex(here.as_os_str().as_bytes());
+    Some(home_folder()?.join(RECORDS).join(&name[..32]))
 }
 
 /// The last use that a record names, if it is of the folder that is `here` now.

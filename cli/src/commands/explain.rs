@@ -73,7 +73,7 @@ pub async fn run(args: ExplainArgs) -> Result<Outcome, Failure> {
     args.watch.show(view).await
 }
 
-/// Says of a job that can run nowhere, as things are, why it cannot: whoever waits for it must know.
+/// Says of a job that is paused or can run nowhere, as things are, why it cannot: whoever waits for it must know.
 pub async fn warn_of_nowhere(client: &Client, job: JobId, voice: &Voice) {
     // This is said on the way to something else, which finds a manager that is gone for itself.
     let Ok(explanation) = client.explain(&format!("job/{job}")).await else { return };
@@ -83,6 +83,11 @@ pub async fn warn_of_nowhere(client: &Client, job: JobId, voice: &Voice) {
     }) = explanation.reasons.first()
     {
         voice.say(&format!("warning: job {job} cannot begin: {text}"));
+    }
+    for row in &explanation.reasons {
+        if let ReasonRow { text, reason: Reason::JobPaused { .. } | Reason::PlatformRests { .. } } = row {
+            voice.say(&format!("warning: job {job} waits: {text}"));
+        }
     }
 }
 

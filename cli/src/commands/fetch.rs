@@ -12,9 +12,9 @@ use crate::{
     failure::{Failure, Outcome},
     interrupts::unless_interrupted,
     landing::Landing,
-    select::Target,
+    select::{JobSelector, Target},
     show,
-    staging::{self, Claims},
+    staging::{self, Claims, Fetched},
     view::{Reader, ViewArgs},
 };
 
@@ -56,32 +56,45 @@ pub async fn run(args: FetchArgs) -> Result<Outcome, Failure> {
     let task = target.tasks.is_some().then(|| target.one_task(&args.what)).transpose()?;
     let reader = Reader::open(&args.view.place).await?;
     let client = &reader.client;
-    let job = target.resolve_one(client).await?;
-    let spec = client.spec(job).await?;
-    let folder = match args.to {
-        Some(folder) => folder,
-        None => own_folder(client, job, &spec).await?,
+    let jobs = match task {
+        // All that was submitted at once has come home when this is over.
+        None if target.jobs == JobSelector::Last => target.jobs.resolve_whole(client).await?,
+        _ => vec![target.resolve_one(client).await?],
     };
-    if !folder.is_dir() {
-        let shown = folder.display();
-        return Err(Failure::bad_input(format!(
-            "found no folder {shown}; make it, or name another with --to"
-        )));
+    let (claims, mut all) = (Claims::default(), Vec::new());
+    for job in jobs {
+        let spec = client.spec(job).await?;
+        let folder = match &args.to {
+            Some(folder) => folder.clone(),
+            None => own_folder(client, job, &spec).await?,
+        };
+        if !folder.is_dir() {
+            let shown = folder.display();
+            return Err(Failure::bad_input(format!(
+                "found no folder {shown}; make it, or name another with --to"
+            )));
+        }
+        let landing = Landing::open(&folder, args.overwrite);
+        let landing = landing.map_err(|error| Failure::file("open", &folder, &error))?;
+        let fetching = staging::fetch(client, (job, &spec), task, (landing, &claims));
+        let again = "no longer fetching; what has come stays, and the same command brings the rest";
+        // Files that have not come whole are removed.
+        let Some(fetched) = unless_interrupted(fetching, again).await? else {
+            return Ok(Outcome::Interrupted);
+        };
+        if !args.view.json && !args.view.quiet {
+            show::print(&format!("{}\n", staging::line(&fetched, &folder)))?;
+        }
+        staging::warn_of_left_out(&fetched);
+        all.push(fetched);
     }
-    let landing = Landing::open(&folder, args.overwrite);
-    let landing = landing.map_err(|error| Failure::file("open", &folder, &error))?;
-    let claims = Claims::default();
-    let fetching = staging::fetch(client, (job, &spec), task, (landing, &claims));
-    let again = "no longer fetching; what has come stays, and the same command brings the rest";
-    // Files that have not come whole are removed.
-    let Some(fetched) = unless_interrupted(fetching, again).await? else { return Ok(Outcome::Interrupted) };
     if args.view.json {
-        show::print(&show::json(&fetched)?)?;
-    } else if !args.view.quiet {
-        show::print(&format!("{}\n", staging::line(&fetched, &folder)))?;
+        show::print(&match &all[..] {
+            [fetched] => show::json(fetched)?,
+            several => show::json(&several)?,
+        })?;
     }
-    staging::warn_of_left_out(&fetched);
-    fetched.whole()?;
+    all.iter().try_for_each(Fetched::whole)?;
     Ok(Outcome::Fine)
 }
 

@@ -72,7 +72,7 @@ pub async fn run(args: WaitArgs) -> Result<Outcome, Failure> {
     let client = &reader.client;
     let mut jobs: Vec<JobId> = Vec::new();
     for selector in selectors {
-        jobs.extend(selector.resolve(client).await?);
+        jobs.extend(selector.resolve_whole(client).await?);
     }
     look(&reader, &jobs).await?;
     let all = async {
@@ -83,9 +83,9 @@ pub async fn run(args: WaitArgs) -> Result<Outcome, Failure> {
         }
     };
     // `last` may be another one by then.
-    let again = match jobs[..] {
-        [job] => job.to_string(),
-        _ => args.jobs.join(" "),
+    let again = match args.jobs.iter().any(|named| named == "last") {
+        true => jobs.iter().map(JobId::to_string).collect::<Vec<_>>().join(" "),
+        false => args.jobs.join(" "),
     };
     let again = goes_on(&again, &args.view.place.flags());
     let Some(ended) = unless_interrupted(all, &again).await? else { return Ok(Outcome::Interrupted) };
@@ -120,7 +120,7 @@ async fn look(reader: &Reader, jobs: &[JobId]) -> Result<(), Failure> {
         if let Some(left) = &reader.left {
             return Err(left.refusal());
         }
-        if view.counts.waiting == view.counts.total {
+        if view.counts.waiting == view.counts.total || view.state == "paused" {
             explain::warn_of_nowhere(&reader.client, view.id, &Voice::default()).await;
         }
     }
