@@ -97,12 +97,20 @@ pub struct Voice {
 impl Voice {
     /// Says a line.
     pub fn say(&self, line: &str) {
+        self.say_in(Ink::Plain, line);
+    }
+
+    /// Says a line in this ink.
+    fn say_in(&self, ink: Ink, line: &str) {
         match &self.bar {
-            Some(bar) => bar.suspend(|| crate::show::say(line)),
-            None => crate::show::say(line),
+            Some(bar) => bar.suspend(|| crate::show::say_in(ink, line)),
+            None => crate::show::say_in(ink, line),
         }
     }
 }
+
+/// The state of a job of which nothing begins.
+const PAUSED: &str = "paused";
 
 /// Whoever is interrupted leaves no bar behind.
 impl Drop for Progress {
@@ -145,6 +153,10 @@ impl Progress {
 
     /// The job's state has changed.
     pub fn update(&mut self, job: &JobView) {
+        let was_active = self.last.as_ref().is_some_and(|last| last.state != PAUSED);
+        if was_active && job.state == PAUSED {
+            self.trouble(&format!("job {} is paused; `pilotfish resume {}` lets it go on", job.id, job.id));
+        }
         self.counts = job.counts;
         self.last = Some(job.clone());
         self.pace.note(Instant::now(), n_ended(&job.counts));
@@ -194,8 +206,7 @@ impl Progress {
         let next = if is_final { "" } else { "; it is tried again" };
         let ink = if is_final { Ink::Red } else { Ink::Yellow };
         let line = shortened(&format!("{text}{said}{next}"), MESSAGE_LEN_MAX);
-        let line = self.screen.paint(ink, &line);
-        self.say(&line);
+        self.voice().say_in(ink, &line);
     }
 
     /// Something is in the way; the same is said once, whatever numbers and tags it comes with.
@@ -206,8 +217,7 @@ impl Progress {
             return;
         }
         self.last_trouble = gist;
-        let line = self.screen.paint(Ink::Yellow, &shortened(&what, MESSAGE_LEN_MAX));
-        self.say(&line);
+        self.voice().say_in(Ink::Yellow, &shortened(&what, MESSAGE_LEN_MAX));
     }
 
     fn say(&self, line: &str) {

@@ -75,6 +75,11 @@ impl Screen {
         lines.map(|line| format!("{line}\n")).collect()
     }
 
+    /// The lines of a text as a screen gets them: broken, without control sequences of others, and then in this ink.
+    fn told(&self, ink: Ink, text: &str) -> String {
+        self.wrapped(&harmless(text)).lines().map(|line| self.paint(ink, line) + "\n").collect()
+    }
+
     /// The text in this ink, where colours are wanted.
     pub fn paint(&self, ink: Ink, text: &str) -> String {
         if !self.has_colour {
@@ -112,11 +117,20 @@ pub fn say(text: &str) {
     say_lines(&format!("pilotfish: {text}\n"));
 }
 
+/// The same in this ink, where colours are wanted.
+pub fn say_in(ink: Ink, text: &str) {
+    write_lines(ink, &format!("pilotfish: {text}\n"));
+}
+
 /// Writes lines to standard error; on a terminal without control sequences of others.
 pub fn say_lines(text: &str) {
+    write_lines(Ink::Plain, text);
+}
+
+fn write_lines(ink: Ink, text: &str) {
     let mut error = io::stderr().lock();
     let text = match error.is_terminal() {
-        true => Screen::stderr().wrapped(&harmless(text)),
+        true => Screen::stderr().told(ink, text),
         false => text.to_owned(),
     };
     // Nobody can be told that standard error is gone.
@@ -141,4 +155,19 @@ fn width_of(descriptor: libc::c_int) -> Option<usize> {
         (libc::ioctl(descriptor, libc::TIOCGWINSZ, &mut size) == 0).then_some(size)
     };
     size.map(|size| usize::from(size.ws_col)).filter(|width| *width > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Ink, Screen};
+
+    #[test]
+    fn what_is_told_in_colour_is_broken_first() {
+        let screen = Screen { is_terminal: true, has_colour: true, width: Some(10) };
+        assert_eq!(
+            screen.told(Ink::Red, "one two three\x1b[2J"),
+            "\x1b[31mone two\x1b[0m\n\x1b[31mthree^[[2J\x1b[0m\n"
+        );
+        assert_eq!(screen.told(Ink::Plain, "one two three"), "one two\nthree\n");
+    }
 }
