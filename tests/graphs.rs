@@ -246,7 +246,7 @@ stages:
     };
     assert_eq!(["1", "2", "3", "4"].map(counts), [[4, 0, 0], [3, 1, 0], [1, 0, 1], [1, 0, 0]]);
     let why = sandbox.ok(&["explain", "task", "3.1"]);
-    assert!(why.contains("it waited for task 2.2, which failed for good"), "{why}");
+    assert!(why.contains("it waited in vain: task 2.2 failed for good"), "{why}");
     sandbox.write("mended", "");
     let said = sandbox.ok(&["retry-failed", "2"]);
     assert_eq!(

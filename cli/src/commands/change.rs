@@ -62,7 +62,11 @@ pub async fn change(targets: &[String], view: &ViewArgs, change: Change) -> Resu
     let mut rows = Vec::new();
     let mut refusals = Vec::new();
     for target in targets {
-        for job in jobs_of(&target.jobs, &client, change).await? {
+        let jobs = match target.tasks {
+            Some(_) => vec![target.jobs.resolve_one(&client).await?],
+            None => jobs_of(&target.jobs, &client, change).await?,
+        };
+        for job in jobs {
             let view = client.job(job).await?;
             if let Some(refusal) = target.tasks.as_ref().and_then(|tasks| beyond(&view, tasks)) {
                 refusals.push(refusal);
@@ -144,6 +148,13 @@ impl Done<'_> {
                     counted(n_tasks, "task")
                 )
             }
+            Change::Retry if are_named && n_tasks == 0 && self.counts.cancelled > 0 => {
+                let meant = counted(self.n_meant, "named task");
+                format!(
+                    ": none of {meant} opened again: they are no failed or cancelled ones, or wait for one that is; \
+                     `pilotfish explain task` says for which"
+                )
+            }
             Change::Retry if are_named => {
                 self.with_others("opened again", "had neither failed nor been cancelled")
             }
@@ -187,12 +198,13 @@ impl Done<'_> {
         };
         if n_cancelled > 0 {
             let last = counts.total.saturating_sub(1);
-            let stay = match n_cancelled {
-                1 => "stays cancelled unless it is",
-                _ => "stay cancelled unless they are",
+            let (stay, them, they) = match n_cancelled {
+                1 => ("stays", "it", "it"),
+                _ => ("stay", "them", "they"),
             };
             text.push_str(&format!(
-                "; {} {stay} named, like `pilotfish retry-failed {id}.0-{last}`",
+                "; {} {stay} cancelled: name {them} to run {them} (`pilotfish retry-failed {id}.0-{last}`), or the task \
+                 that {they} waited for (`pilotfish explain {id}` says which)",
                 counted(n_cancelled, "task"),
             ));
         }
@@ -207,7 +219,9 @@ async fn jobs_of(selector: &JobSelector, client: &Client, change: Change) -> Res
             let open = client.jobs().await?.into_iter().filter(|job| job.ended_at.is_none());
             Ok(open.map(|job| job.id).collect())
         }
-        JobSelector::All | JobSelector::Last | JobSelector::Numbers(_) => selector.resolve(client).await,
+        JobSelector::All | JobSelector::Last | JobSelector::Numbers(_) => {
+            selector.resolve_whole(client).await
+        }
     }
 }
 
@@ -242,7 +256,11 @@ mod tests {
         assert_eq!(said(2, 0, 2, None, 0), "job 3: 2 failed tasks opened again");
         assert_eq!(said(1, 0, 4, None, 0), "job 3: 1 failed task opened again, and 3 that waited for it");
         assert_eq!(said(2, 3, 5, None, 0), "job 3: 2 failed tasks opened again, and 3 that waited for them");
-        let cancelled = "; 1 task stays cancelled unless it is named, like `pilotfish retry-failed 3.0-9`";
+        let cancelled = "; 1 task stays cancelled: name it to run it (`pilotfish retry-failed 3.0-9`), or the task that it \
+                         waited for (`pilotfish explain 3` says which)";
+        let in_vain = "job 3: none of 1 named task opened again: they are no failed or cancelled ones, or wait for one that \
+                       is; `pilotfish explain task` says for which";
+        assert_eq!(said(0, 1, 0, Some(1), 1), in_vain);
         assert_eq!(said(1, 1, 1, None, 1), format!("job 3: 1 failed task opened again{cancelled}"));
         // They failed after the job was looked at.
         let late = "job 3: 4 tasks opened again: what failed, and what waited for it";

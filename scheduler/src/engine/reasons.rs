@@ -16,7 +16,6 @@ use super::{
     views::{Reader, cancel_words},
 };
 use crate::{
-    edges::Dependence,
     explain::{Reason, UNSAID},
     ids::{JobId, PilotId, PlatformId, TaskId},
     ranges::TaskSet,
@@ -81,7 +80,7 @@ impl Reader<'_> {
         }
         if job.cancelled.contains(task.index) {
             let cause = job.cancel_cause.as_ref().map_or_else(String::new, cancel_words);
-            let forsaken = self.why_forsaken(job, task.index);
+            let forsaken = self.why_forsaken(task);
             return Ok(vec![forsaken.unwrap_or(Reason::TaskCancelled { cause })]);
         }
         if !job.open.contains(task.index) {
@@ -141,36 +140,44 @@ impl Reader<'_> {
         reasons
     }
 
-    /// For which task some of a job's were cancelled: the one with which that began, if others lie between.
+    /// For which task some of a job's were cancelled.
     fn why_some_forsaken(&self, id: JobId, job: &Job) -> Option<Reason> {
-        /// So many tasks may lie between.
-        const N_BETWEEN_MAX: usize = 1000;
         let first = TaskId { job: id, index: job.forsaken.first()? };
-        let (mut before, mut has_failed) = (first, false);
-        for _ in 0..N_BETWEEN_MAX {
-            let waited = self.durable.jobs().get(&before.job)?;
-            let Some(Reason::TaskForsaken { before: next, has_failed: is_failure }) =
-                self.why_forsaken(waited, before.index)
-            else {
-                break;
-            };
-            (before, has_failed) = (next, is_failure);
-        }
-        let n_tasks = job.forsaken.len();
-        (before != first).then_some(Reason::JobForsaken { n_tasks, first, before, has_failed })
+        let (before, has_failed) = self.began_forsaking(first)?;
+        Some(Reason::JobForsaken { n_tasks: job.forsaken.len(), first, before, has_failed })
     }
 
     /// For which other task this one was cancelled.
-    fn why_forsaken(&self, job: &Job, index: u64) -> Option<Reason> {
-        let one = TaskSet::from(index..index.saturating_add(1));
-        let first_lost = |dependence: &Dependence| {
+    fn why_forsaken(&self, task: TaskId) -> Option<Reason> {
+        let (before, has_failed) = self.began_forsaking(task)?;
+        Some(Reason::TaskForsaken { before, has_failed })
+    }
+
+    /// The task for whose end this one was cancelled in the end, if others lie between, and whether it has failed.
+    fn began_forsaking(&self, task: TaskId) -> Option<(TaskId, bool)> {
+        /// So many tasks may lie between.
+        const N_BETWEEN_MAX: usize = 1000;
+        let mut found = None;
+        for _ in 0..N_BETWEEN_MAX {
+            let last = found.map_or(task, |(before, _)| before);
+            match self.waited_in_vain_for(last) {
+                Some(next) => found = Some(next),
+                None => break,
+            }
+        }
+        found
+    }
+
+    /// The first of those that a task waited for in vain, and whether it has failed.
+    fn waited_in_vain_for(&self, task: TaskId) -> Option<(TaskId, bool)> {
+        let job = self.durable.jobs().get(&task.job).filter(|job| job.forsaken.contains(task.index))?;
+        let one = TaskSet::from(task.index..task.index.saturating_add(1));
+        job.request.after.iter().find_map(|dependence| {
             let on = self.durable.jobs().get(&dependence.on)?;
             let before = dependence.edges.predecessors(&one, on.request.n_tasks);
             let first = before.intersection(&on.lost()).first()?;
-            let before = TaskId { job: dependence.on, index: first };
-            Some(Reason::TaskForsaken { before, has_failed: on.failed.contains(first) })
-        };
-        job.forsaken.contains(index).then(|| job.request.after.iter().find_map(first_lost))?
+            Some((TaskId { job: dependence.on, index: first }, on.failed.contains(first)))
+        })
     }
 
     fn n_ahead_on(&self, pilot: PilotId, task: TaskId) -> u64 {

@@ -25,8 +25,8 @@ impl Reason {
             }
             Reason::TaskForsaken { before, has_failed } => {
                 let how = if *has_failed { "failed for good" } else { "was cancelled" };
-                write!(f, "it waited for task {before}, which {how}; ")?;
-                write!(f, "`pilotfish retry-failed` for that one opens it again")
+                write!(f, "it waited in vain: task {before} {how}; ")?;
+                write!(f, "`pilotfish retry-failed {before}` opens that one again, and what waited for it")
             }
             Reason::JobForsaken { n_tasks, first, before, has_failed } => {
                 let how = if *has_failed { "failed for good" } else { "was cancelled" };

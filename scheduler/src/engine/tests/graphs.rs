@@ -159,6 +159,10 @@ fn a_job_whose_tasks_were_given_up_names_the_task_that_failed() {
     let expected = "task 3.1 was cancelled, as it waited for task 1.1, which failed for good; \
         `pilotfish retry-failed 1.1` opens it again, and what waited for it";
     assert_eq!(said(2)[0], expected, "the task with which it began, not the one between");
+    let of_task = scene.explain(Query::ExplainTask(TaskId { job: jobs[2], index: 1 }));
+    let expected = "it waited in vain: task 1.1 failed for good; `pilotfish retry-failed 1.1` opens that one again, and what \
+        waited for it";
+    assert!(of_task.iter().any(|reason| reason.to_string() == expected), "{of_task:?}");
     scene.fail(pilot, jobs[0], 0, FailureKind::Exit { code: 3 });
     scene.fail(pilot, jobs[0], 2, FailureKind::Exit { code: 3 });
     let said: Vec<String> =
@@ -403,8 +407,7 @@ fn what_waits_and_what_was_given_up_say_for_which_task() {
     assert_eq!(why[0], "1 task waits for others: job 1 has 3 open");
     scene.fail(pilot, jobs[0], 0, FailureKind::Exit { code: 1 });
     let why = words(scene.explain(Query::ExplainTask(task)));
-    let expected =
-        "it waited for task 1.0, which failed for good; `pilotfish retry-failed` for that one opens it again";
+    let expected = "it waited in vain: task 1.0 failed for good; `pilotfish retry-failed 1.0` opens that one again, and what waited for it";
     assert_eq!(why, [expected]);
 }
 
