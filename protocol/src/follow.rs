@@ -38,6 +38,9 @@ pub struct Followed {
     pub is_more: bool,
     /// Nothing of what is followed is open any more.
     pub is_over: bool,
+    /// How many bytes of each stream of an attempt are kept; absent: the manager is older than that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_bytes: Option<u64>,
 }
 
 /// Tasks from a first to a last one, which is one of them.

@@ -2,7 +2,7 @@
 //! much is missing; and, where a budget was used up, nothing behind a line that says so.
 
 /// Before and behind the number of bytes in the line that stands where bytes were left out.
-pub const LEFT_OUT: [&str; 2] = ["\n[pilotfish: ", " bytes left out]\n"];
+const LEFT_OUT: [&str; 2] = ["\n[pilotfish: ", " bytes left out]\n"];
 /// The end of the line behind which nothing was kept any more.
 const USED_UP: &str = " is used up: nothing more is kept]\n";
 
@@ -42,6 +42,29 @@ pub fn beginning(kept: &[u8], limit_bytes: u64) -> Beginning<'_> {
     let is_parted = is_over || before_end.is_some() && is_line_at(bytes, head_len(limit));
     let bytes = if is_parted { &bytes[..head_len(limit)] } else { bytes };
     Beginning { bytes, is_cut: is_parted || before_end.is_some() }
+}
+
+/// A stream of which the middle is missing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Parted<'a> {
+    /// Its first bytes.
+    pub head: &'a [u8],
+    /// How many follow that were not kept.
+    pub n_left_out: u64,
+    /// Its last bytes.
+    pub tail: &'a [u8],
+}
+
+/// The parts of a stream of which this is kept, under this limit; `None`: its middle is not missing, and a line that says
+/// so is the program's own.
+pub fn parted(kept: &[u8], limit_bytes: u64) -> Option<Parted<'_>> {
+    let limit = usize::try_from(limit_bytes).ok().filter(|limit| kept.len() > *limit)?;
+    let (head, rest) = kept.split_at(head_len(limit));
+    let [before, after] = LEFT_OUT.map(str::as_bytes);
+    let number = rest.strip_prefix(before)?;
+    let (digits, rest) = number.split_at(number.iter().take_while(|byte| byte.is_ascii_digit()).count());
+    let tail = rest.strip_prefix(after)?;
+    Some(Parted { head, n_left_out: std::str::from_utf8(digits).ok()?.parse().ok()?, tail })
 }
 
 /// Where the line begins behind which nothing was kept.
@@ -102,6 +125,18 @@ mod tests {
             (&own[..20], true),
             "the first such line is the program's own"
         );
+    }
+
+    #[test]
+    fn a_stream_is_parted_where_its_limit_says_and_not_by_what_the_program_wrote() {
+        let own = format!("ab{}cd", left_out_line(7));
+        assert_eq!(parted(own.as_bytes(), own.len() as u64), None, "the program wrote that line");
+        let long = own.repeat(3);
+        let text = kept(&long, 40);
+        let found = parted(text.as_bytes(), 40).expect("its middle is missing");
+        let n_left_out = (long.len() - 40) as u64;
+        let expected = (&long.as_bytes()[..20], n_left_out, &long.as_bytes()[long.len() - 20..]);
+        assert_eq!((found.head, found.n_left_out, found.tail), expected);
     }
 
     #[test]

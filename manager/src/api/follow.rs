@@ -66,6 +66,7 @@ pub(super) async fn follow(
         damaged: arrivals.damaged.into_iter().map(|(first, last)| TaskRange { first, last }).collect(),
         ended: arrivals.arrived.into_iter().map(ended).collect(),
         is_over,
+        limit_bytes: Some(context.facts(id).await?.compiled.spec().results.limit_bytes),
     };
     Ok(json(StatusCode::OK, &followed))
 }

@@ -7,12 +7,9 @@ use std::collections::HashMap;
 
 use protocol::{
     follow::{EndedOutput, Followed, Piece, StreamName},
-    kept::{LEFT_OUT, left_out_line},
+    kept::{Parted, left_out_line, parted},
 };
 use scheduler::ids::PilotId;
-
-/// No number of bytes that were left out is longer.
-const DIGITS_MAX: usize = 20;
 
 /// What is to be shown.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -44,6 +41,8 @@ pub(super) enum Said {
 #[derive(Default)]
 pub(super) struct Feed {
     seen: HashMap<u64, Seen>,
+    /// How many bytes of a stream are kept, once the manager has said it.
+    limit_bytes: Option<u64>,
 }
 
 struct Seen {
@@ -61,6 +60,7 @@ impl Feed {
     /// What is new in an answer.
     pub(super) fn take(&mut self, followed: &mut Followed) -> Vec<Said> {
         let mut said = Vec::new();
+        self.limit_bytes = followed.limit_bytes;
         let pieces = std::mem::take(&mut followed.pieces);
         // Those of an attempt that began after one that has ended here.
         let (later, now): (Vec<Piece>, Vec<Piece>) =
@@ -121,7 +121,7 @@ impl Feed {
         };
         let streams = [(StreamName::Stdout, stdout, shown[0]), (StreamName::Stderr, stderr, shown[1])];
         for (stream, written, shown) in streams {
-            let bytes = rest(&written.into_bytes(), shown);
+            let bytes = rest(&written.into_bytes(), shown, self.limit_bytes);
             if !bytes.is_empty() {
                 said.push(Said::Bytes { index, stream, bytes });
             }
@@ -136,14 +136,16 @@ fn lost(pilot: Option<PilotId>) -> String {
     format!("begins again{on}: what came before is of an attempt that is lost")
 }
 
-/// What of a stream is new when its first `shown` bytes were shown. What is kept may be its head and its tail only,
-/// with a line between that says how much is missing.
-fn rest(kept: &[u8], shown: u64) -> Vec<u8> {
+/// What of a stream is new when its first `shown` bytes were shown. Of one that is longer than its limit the head and the
+/// tail are kept, with a line between that says how much is missing.
+fn rest(kept: &[u8], shown: u64, limit_bytes: Option<u64>) -> Vec<u8> {
     let from = |bytes: &[u8], n: u64| {
         let n = usize::try_from(n).unwrap_or(usize::MAX);
         bytes.get(n..).unwrap_or_default().to_vec()
     };
-    let Some((head, n_left_out, tail)) = parts(kept) else { return from(kept, shown) };
+    let Some(Parted { head, n_left_out, tail }) = limit_bytes.and_then(|limit| parted(kept, limit)) else {
+        return from(kept, shown);
+    };
     let n_head = head.len() as u64;
     let n_before_tail = n_head.saturating_add(n_left_out);
     if shown >= n_before_tail {
@@ -151,18 +153,6 @@ fn rest(kept: &[u8], shown: u64) -> Vec<u8> {
     }
     let n_missing = n_before_tail - shown.max(n_head);
     [from(head, shown), left_out_line(n_missing).into_bytes(), tail.to_vec()].concat()
-}
-
-/// Head, number of bytes left out, tail; `None` if all is there.
-fn parts(kept: &[u8]) -> Option<(&[u8], u64, &[u8])> {
-    let [before, after] = LEFT_OUT.map(str::as_bytes);
-    (0..kept.len()).find_map(|at| {
-        let number = kept[at..].strip_prefix(before)?;
-        let n_digits = number.iter().take(DIGITS_MAX).take_while(|byte| byte.is_ascii_digit()).count();
-        let (digits, rest) = number.split_at(n_digits);
-        let tail = rest.strip_prefix(after)?;
-        Some((&kept[..at], std::str::from_utf8(digits).ok()?.parse().ok()?, tail))
-    })
 }
 
 #[cfg(test)]
@@ -250,11 +240,11 @@ mod tests {
     #[test]
     fn the_rest_of_what_was_cut_is_found() {
         let kept = b"abc\n[pilotfish: 4 bytes left out]\nhij";
-        let rest_of = |shown| String::from_utf8(rest(kept, shown)).unwrap();
+        let rest_of = |shown| String::from_utf8(rest(kept, shown, Some(6))).unwrap();
         assert_eq!(rest_of(0), "abc\n[pilotfish: 4 bytes left out]\nhij");
         assert_eq!(rest_of(2), "c\n[pilotfish: 4 bytes left out]\nhij");
         assert_eq!(rest_of(5), "\n[pilotfish: 2 bytes left out]\nhij");
         assert_eq!((rest_of(7), rest_of(8), rest_of(10)), ("hij".into(), "ij".into(), String::new()));
-        assert_eq!(rest(b"no \n[pilotfish: x", 2), b" \n[pilotfish: x");
+        assert_eq!(rest(kept, 5, Some(100)), &kept[5..], "the program wrote that line");
     }
 }
