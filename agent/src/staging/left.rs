@@ -10,7 +10,8 @@ use std::{
 use protocol::job::{OutputTarget, Several, TaskOutputFile, limits::N_LEFT_MAX};
 use scheduler::results::FailureKind;
 
-use super::unread;
+use super::{cache::OBJECT_MODE, unread};
+use crate::private;
 
 /// A file that is to be delivered.
 #[derive(Debug)]
@@ -81,9 +82,10 @@ pub(super) fn files(
     let mut left = Left::default();
     for from in found.files {
         // Of a name that is not UTF-8, the rest of it can match.
-        let Some(name) = output.name_of(&from.to_string_lossy()).filter(|_| !brought.contains(&from)) else {
+        let Some(name) = output.name_of(&from.to_string_lossy()) else { continue };
+        if brought.contains(&from) && is_as_brought(&folder.join(&from)) {
             continue;
-        };
+        }
         check_name(&from)?;
         if left.files.len() == N_LEFT_MAX {
             let file =
@@ -98,7 +100,7 @@ pub(super) fn files(
         let facts = fs::metadata(&path).map_err(|error| unread(&from.to_string_lossy(), &error))?;
         left.files.push(LeftFile { path, from, to, mode: facts.mode(), size: facts.len() });
     }
-    left.left_out = left_out(output, found.astray, brought);
+    left.left_out = left_out(folder, output, found.astray, brought);
     let is_pattern = matches!(output.several, Some(Several::Pattern(_)));
     match left.files.is_empty() && is_pattern && !output.optional {
         true => match left.left_out.pop() {
@@ -111,6 +113,7 @@ pub(super) fn files(
 
 /// The entries that an output names and that cannot be delivered.
 fn left_out(
+    folder: &Path,
     output: &TaskOutputFile,
     astray: Vec<Astray>,
     brought: &HashSet<PathBuf>,
@@ -125,7 +128,8 @@ fn left_out(
             }
             name => name,
         };
-        let to = name.filter(|_| !brought.contains(&from)).and_then(|name| output.to.join(&name));
+        let is_input = brought.contains(&from) && is_as_brought(&folder.join(&from));
+        let to = name.filter(|_| !is_input).and_then(|name| output.to.join(&name));
         match to {
             Some(to) if told.len() < N_LEFT_OUT_TOLD => told.push((to, why)),
             Some(_) => n_others += 1,
@@ -136,6 +140,15 @@ fn left_out(
         *why += &format!("; so were {n_others} others");
     }
     told
+}
+
+/// Whether the file under an input's name is the one that was brought, and not one that the task has put there: it is a link,
+/// or another name of an object of the cache, or, for root, a copy of one.
+fn is_as_brought(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|facts| {
+        let is_object = facts.is_file() && facts.mode() & 0o777 == OBJECT_MODE;
+        facts.is_symlink() || (is_object && (facts.nlink() > 1 || private::user() == 0))
+    })
 }
 
 /// Names of files are lines of UTF-8, those of inputs as those of outputs.

@@ -344,6 +344,10 @@ fn patterns_and_folders_of_outputs_are_delivered_with_all_that_they_mean() {
         fs::write(scene.at(name), name).unwrap();
     }
     fs::write(scene.at("outside"), "").unwrap();
+    // As it is brought: another name of what is in the cache.
+    fs::set_permissions(scene.at("task/in.txt"), fs::Permissions::from_mode(super::cache::OBJECT_MODE))
+        .unwrap();
+    fs::hard_link(scene.at("task/in.txt"), scene.at("cached")).unwrap();
     fs::create_dir(scene.at("task/empty")).unwrap();
     for (name, target) in [("task/res/self", "."), ("task/res/up", "../.."), ("task/lost.txt", "nowhere")] {
         symlink(target, scene.at(name)).unwrap();
@@ -372,6 +376,9 @@ fn patterns_and_folders_of_outputs_are_delivered_with_all_that_they_mean() {
         names(&["r/1/part1.txt", "r/1/part2.txt"])
     );
     assert_eq!(left("", pattern("*.txt"), home(""), false), names(&["part1.txt", "part2.txt"]));
+    fs::remove_file(scene.at("task/in.txt")).unwrap();
+    fs::write(scene.at("task/in.txt"), "what the task has put in its place").unwrap();
+    assert_eq!(left("", pattern("*.txt"), home(""), false), names(&["in.txt", "part1.txt", "part2.txt"]));
     assert_eq!(left("res", Some(Several::Folder), home("r"), false), names(&["r/a", "r/in/b"]));
     // A folder under the name of a file is taken as one.
     assert_eq!(left("res", None, home("r"), false), names(&["r/a", "r/in/b"]));
