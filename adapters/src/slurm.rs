@@ -438,7 +438,8 @@ fn state_of(state: &str, reason: &str) -> BatchState {
         | "RESIZING" => BatchState::Running,
         "STOPPED" | "SUSPENDED" => BatchState::Suspended,
         "COMPLETED" | "CANCELLED" | "FAILED" | "BOOT_FAIL" | "NODE_FAIL" | "OUT_OF_MEMORY" | "DEADLINE"
-        | "TIMEOUT" | "PREEMPTED" | "REVOKED" => BatchState::Ended,
+        | "TIMEOUT" | "PREEMPTED" => BatchState::Ended,
+        // Another cluster of the federation has the job, which goes on there: `REVOKED`.
         _ => BatchState::Unknown(state.to_owned()),
     }
 }

@@ -550,12 +550,13 @@ impl Turn<'_> {
             // It goes on when it is resumed, and its pilot comes back.
             return self.list_soon(platform);
         }
-        let more_come = held.n_waiting() > 0 && self.durable.is_array(platform);
-        if more_come && is_wanted {
+        // Those of its nodes that have not come would come to nobody.
+        let is_some_to_come = held.n_waiting() > 0;
+        if is_some_to_come && self.durable.is_array(platform) && is_wanted {
             return;
         }
         self.record(Record::AllocationReleased { allocation, why: why.to_owned(), at: self.now });
-        if has_vanished || self.durable.is_array(platform) {
+        if has_vanished || is_some_to_come || self.durable.is_array(platform) {
             self.cancel_batch_job(allocation);
         }
         self.list_soon(platform);

@@ -47,6 +47,8 @@ const COME_BACK: Span = Span::from_secs(25);
 
 /// So many times the wait after a first failure a platform is left alone that takes no more jobs: a minute.
 const FULL_DELAY_FACTOR: u64 = 60;
+/// So many listings in a row fail while a platform is away; fewer say nothing.
+const N_UNLISTED_FOR_OUTAGE: u32 = 2;
 
 /// How long a submission may go on after the manager that gave it.
 pub(super) fn last_words(settings: &Settings, spec: &PlatformSpec) -> Span {
@@ -401,9 +403,18 @@ impl Turn<'_> {
         result: Result<Vec<ListedAllocation>, String>,
     ) {
         if let Some(state) = self.volatile.platforms.get_mut(&id) {
-            let was_unlisted = std::mem::replace(&mut state.unlisted, result.as_ref().err().cloned());
-            if was_unlisted.is_some() && result.is_ok() {
-                // It answers again: what failed with its listings may work, too.
+            state.unlisted = result.as_ref().err().cloned();
+            if result.is_err() {
+                if state.n_unlisted == 0 {
+                    state.unlisted_since = self.now;
+                }
+                state.n_unlisted = state.n_unlisted.saturating_add(1);
+            } else if std::mem::take(&mut state.n_unlisted) >= N_UNLISTED_FOR_OUTAGE
+                && state.full.is_none()
+                && state.failed_at >= state.unlisted_since
+            {
+                // It answers again: what failed with its listings may work, too. A listing that fails now and then says
+                // nothing of what else fails.
                 state.blocked_until = state.blocked_until.min(self.now);
                 self.volatile.arm_platform(id, self.now);
             }

@@ -297,6 +297,9 @@ pub struct PlatformState {
     pub full: Option<String>,
     /// Why its last listing failed; `None`: it did not.
     pub unlisted: Option<String>,
+    /// How many listings have failed in a row, and when the first of them did.
+    pub n_unlisted: u32,
+    pub unlisted_since: Time,
     /// Why its connection waits for a person; `None`: it does not.
     pub waits_for_person: Option<String>,
     /// When its timer is due.
