@@ -230,12 +230,18 @@ impl Attacher {
         let is_listed = |name: &str| config.platforms.iter().any(|(spec, _)| spec.name == name);
         // Whose entry was taken out is new when it comes back.
         self.attached.retain(|(held, _)| is_listed(&held.name) || there.contains_key(&held.name));
-        self.check_tls(config)?;
         let mut reloaded = Reloaded::default();
         for (spec, site) in &config.platforms {
             let (name, held) =
                 (spec.name.clone(), self.attached.iter().find(|held| held.0.name == spec.name));
             match (held.cloned(), there.get(&spec.name)) {
+                (None, _) if self.lacks_tls(site, config) => {
+                    tracing::warn!(
+                        platform = name,
+                        "not attached: it needs TLS, which this manager does not speak"
+                    );
+                    reloaded.without_tls.push(name);
+                }
                 (None, _) => {
                     self.attach(spec, site).await.map_err(|error| error.to_string())?;
                     tracing::info!(platform = name, "attached");
@@ -265,17 +271,8 @@ impl Attacher {
     }
 
     /// Pilots that come through a tunnel or by https want TLS, which begins with the manager or never.
-    fn check_tls(&self, config: &Config) -> Result<(), String> {
-        let is_new = |name: &str| self.attached.iter().all(|(held, _)| held.name != name);
-        let goes_out = |site: &Site| wants_tls(site) && config.tls == TlsMode::Auto;
-        let found = config.platforms.iter().find(|(spec, site)| is_new(&spec.name) && goes_out(site));
-        match found.filter(|_| !self.speaks_tls) {
-            Some((spec, _)) => Err(format!(
-                "platform {} needs TLS, which this manager does not speak: start it anew",
-                spec.name
-            )),
-            None => Ok(()),
-        }
+    fn lacks_tls(&self, site: &Site, config: &Config) -> bool {
+        !self.speaks_tls && wants_tls(site) && config.tls == TlsMode::Auto
     }
 
     /// The platforms that are attached, by name.
@@ -329,6 +326,7 @@ fn changed_fields(
         ("run_as", old_site.run_as != new_site.run_as),
         ("allow_shared_account", old_site.allows_shared_account != new_site.allows_shared_account),
         ("ssh", old_site.ssh != new_site.ssh),
+        ("transport", old_site.transport != new_site.transport),
         ("ssh_config", old_site.ssh_config != new_site.ssh_config),
         ("reach", old_site.reach != new_site.reach),
         ("parallel_environment", old_names.parallel_environment != new_names.parallel_environment),

@@ -18,7 +18,9 @@ use adapters::{
 };
 use scheduler::{
     engine::{
-        interface::{Event, KnownAllocation, LeftThere, ListedAllocation, PlatformSpec, SubmitOutcome},
+        interface::{
+            Answer, Event, KnownAllocation, LeftThere, ListedAllocation, PlatformSpec, Query, SubmitOutcome,
+        },
         scaling::{Provider, Ratio, ScaleTrouble},
     },
     ids::{AllocationId, PlatformId},
@@ -472,6 +474,10 @@ impl Worker {
         for tag in &there {
             self.documents.insert(tag.clone(), asked_at);
         }
+        // A listing that does not show a job may be late: as long as the engine counts with the job, so does its pilot.
+        for known in &self.known {
+            self.documents.insert(known.tag.clone(), asked_at);
+        }
         let poll_interval = self.spec.poll_interval;
         let is_gone = |at: Time| at < asked_at && asked_at.since(at) >= poll_interval;
         let gone: Vec<String> =
@@ -484,11 +490,22 @@ impl Worker {
                 }
             }
         }
-        if !self.is_swept {
+        if !self.is_swept
+            && let Some(wanted) = self.tags_of_all().await
+        {
             self.is_swept = true;
-            if let Err(what) = self.place.sweep(&self.tag_prefix, &there).await {
+            if let Err(what) = self.place.sweep(&self.tag_prefix, &[there, wanted].concat()).await {
                 tracing::warn!(platform = self.spec.name, what, "join documents may be left there");
             }
+        }
+    }
+
+    /// The tags of allocations that may be there on any platform of the manager: platforms may share a folder.
+    async fn tags_of_all(&self) -> Option<Vec<String>> {
+        let query = Query::Allocations { with_ended: false };
+        match self.handle.ask(|request| Event::Asked { request, query }).await {
+            Ok(Answer::Allocations(all)) => Some(all.into_iter().map(|held| held.tag).collect()),
+            Ok(_) | Err(_) => None,
         }
     }
 

@@ -601,6 +601,9 @@ pub struct Reloaded {
     pub fields: std::collections::BTreeMap<String, Vec<String>>,
     /// Those that were detached, whose entries have stood there all the time.
     pub detached: Vec<String>,
+    /// New ones that are not attached, as their pilots need TLS, which this manager does not speak.
+    #[serde(default)]
+    pub without_tls: Vec<String>,
     /// Whether it says other quotas of users than before: they hold from now on.
     #[serde(default)]
     pub quotas: bool,

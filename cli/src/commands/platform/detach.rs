@@ -55,7 +55,8 @@ pub struct DetachArgs {
 /// was done.
 pub(super) async fn run(args: &DetachArgs) -> Result<Outcome, Failure> {
     let (_, names) = without(&args.config, &args.name)?;
-    let client = access::find_for_operator(&args.view.place).await?;
+    let client =
+        access::find_for_operator(&args.view.place).await.map_err(|failure| by_hand(failure, args))?;
     for name in &names {
         super::known(&client, name).await?;
     }
@@ -87,6 +88,16 @@ pub(super) async fn run(args: &DetachArgs) -> Result<Outcome, Failure> {
     let config = show::quote::quoted(&args.config.display().to_string());
     tell(args, &format!("platform {} is detached, and no longer in {config}", args.name))?;
     Ok(Outcome::Fine)
+}
+
+/// The same, with what can be done while no manager runs.
+fn by_hand(failure: Failure, args: &DetachArgs) -> Failure {
+    let Failure::Infrastructure(line) = failure else { return failure };
+    let config = show::quote::quoted(&args.config.display().to_string());
+    Failure::Infrastructure(format!(
+        "{line}; a manager that has pilots there is started with `--config {config}`; if none has, take the entry out of \
+         {config} yourself"
+    ))
 }
 
 fn tell(args: &DetachArgs, line: &str) -> Result<(), Failure> {

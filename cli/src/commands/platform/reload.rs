@@ -42,7 +42,10 @@ pub(super) async fn run(args: &ReloadArgs) -> Result<Outcome, Failure> {
     } else if !args.view.quiet {
         show::print(&told(&reloaded))?;
     }
-    Ok(Outcome::Fine)
+    match reloaded.without_tls.is_empty() {
+        true => Ok(Outcome::Fine),
+        false => Err(Failure::infrastructure(format!("not attached: {}", reloaded.without_tls.join(", ")))),
+    }
 }
 
 /// Has a manager do it that was started with this file.
@@ -71,8 +74,18 @@ const TAKEN_OVER: [&str; 11] = [
 
 /// What that changed, a line each.
 pub(crate) fn told(reloaded: &Reloaded) -> String {
-    let Reloaded { attached, changed, waiting, fields, detached, quotas, unlisted, others_wait, others } =
-        reloaded;
+    let Reloaded {
+        attached,
+        changed,
+        waiting,
+        fields,
+        detached,
+        without_tls,
+        quotas,
+        unlisted,
+        others_wait,
+        others,
+    } = reloaded;
     let named = |name: &str, are_taken_over: bool| {
         let fields = fields.get(name).into_iter().flatten();
         let of_kind = fields.filter(|field| TAKEN_OVER.contains(&field.as_str()) == are_taken_over);
@@ -84,8 +97,12 @@ pub(crate) fn told(reloaded: &Reloaded) -> String {
         format!("has changed{}; that is taken up when the manager is started again", named(name, false))
     };
     type Change<'a> = (&'a [String], &'a dyn Fn(&str) -> String);
-    let lines: [Change<'_>; 5] = [
+    let lines: [Change<'_>; 6] = [
         (attached, &|_| "is attached".to_owned()),
+        (without_tls, &|_| {
+            "is not attached: it needs TLS, which this manager does not speak; start the manager anew"
+                .to_owned()
+        }),
         (changed, &new_limits),
         (waiting, &has_changed),
         (detached, &|_| {
