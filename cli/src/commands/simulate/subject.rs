@@ -172,8 +172,15 @@ fn words(shown: &str, history: &History) -> String {
              differ for that."
         }
     };
+    let beside = match history.n_jobs_not_chosen {
+        0 => "",
+        _ => {
+            " Jobs that were not chosen had their share of the pilots then. In the replay nothing waits for them, so \
+             it may be shorter for that."
+        }
+    };
     format!(
-        "What was in {shown}, again: {} of {} by {}, from {} to {}{left_out}.{unknown}",
+        "What was in {shown}, again: {} of {} by {}, from {} to {}{left_out}.{unknown}{beside}",
         counted(scenario.n_tasks(), "task"),
         counted(scenario.n_jobs(), "job"),
         counted(scenario.users.len() as u64, "user"),
