@@ -320,7 +320,7 @@ mod tests {
         }
         for (status, words) in [
             ("202 Accepted", "the file is not there yet"),
-            ("203 Non-Authoritative Information", "no file; one comes with 200"),
+            ("203 Non Authoritative Information", "no file; one comes with 200"),
             ("204 No Content", "no file; one comes with 200"),
             ("206 Partial Content", "a part of the file, which nobody asked for"),
         ] {

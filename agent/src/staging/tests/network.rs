@@ -200,7 +200,7 @@ async fn a_server_that_always_breaks_off_is_given_up() {
 async fn an_answer_that_holds_no_file_is_none() {
     for (status, body, n_asked, words) in [
         ("202 Accepted", "wait a\n", N_TRIES as usize, "the file is not there yet"),
-        ("203 Non-Authoritative Information", "x", 1, "no file; one comes with 200"),
+        ("203 Non Authoritative Information", "x", 1, "no file; one comes with 200"),
         ("204 No Content", "", 1, "no file; one comes with 200"),
         ("205 Reset Content", "", 1, "no file; one comes with 200"),
         ("206 Partial Content", "x", 1, "a part of the file, which nobody asked for"),
