@@ -186,7 +186,7 @@ fn all_dead(proc: &Path, place: &str, mark: &str) -> Option<bool> {
 }
 
 /// Where process ids mean the same: the boot, and the namespace. Without slash at its end.
-fn place(proc: &Path) -> Option<String> {
+pub(crate) fn place(proc: &Path) -> Option<String> {
     let boot = fs::read_to_string(proc.join("sys/kernel/random/boot_id")).ok()?;
     let namespace = fs::metadata(proc.join("self/ns/pid")).ok()?.ino();
     Some(format!("{}/{namespace}", boot.trim()))

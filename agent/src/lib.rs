@@ -17,6 +17,7 @@ pub mod limits;
 mod memory_killer;
 pub mod node;
 mod opened;
+pub mod parts;
 pub mod peers;
 pub mod pin;
 pub mod private;

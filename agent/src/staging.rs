@@ -13,6 +13,7 @@ mod near;
 mod netrc;
 mod packed;
 mod place;
+mod replies;
 mod transfer;
 mod upload;
 mod waits;
@@ -21,7 +22,7 @@ use std::{
     collections::{BTreeMap, HashMap, HashSet},
     io,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicBool},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, atomic::AtomicBool},
     thread,
     time::Duration,
 };
@@ -48,6 +49,7 @@ use tokio::{
 pub use self::transfer::Ways;
 use self::{
     cache::{Cache, CachePlace, Pin},
+    fetch::Turn,
     held::{Held, beside},
     home::Executables,
     transfer::Trouble,
@@ -176,6 +178,8 @@ pub struct StagerSettings {
     pub url: String,
     /// Its certificate.
     pub certificate_sha256: Option<String>,
+    /// The tag of the pilot's allocation.
+    pub tag: String,
     /// The cache.
     pub cache: CachePlace,
     /// Who this pilot is for others of its platform; `None`: it has nothing to do with them.
@@ -212,13 +216,14 @@ impl Stager {
             ways,
             near,
             client,
-            url: settings.url.clone(),
+            family: family_of(&settings.tag).to_owned(),
             who: Arc::clone(&who),
             moved: Arc::clone(&moved),
             places: Semaphore::new(N_TRANSFERS),
             disks: Arc::new(Semaphore::new(N_AT_DISK)),
             shares: Arc::new(Semaphore::new(N_AT_DISK)),
-            fetches: Mutex::default(),
+            turns: Mutex::default(),
+            looked_into: Arc::default(),
             waits: Waits::default(),
             executables: Arc::default(),
             packing: AsyncMutex::default(),
@@ -354,15 +359,18 @@ struct Mover {
     near: Option<(Arc<Directory>, Client)>,
     /// The way to have the manager ask others, for a pilot that others may know.
     client: Option<Client>,
-    url: String,
+    /// See [`family_of`].
+    family: String,
     who: Arc<Mutex<Who>>,
     places: Semaphore,
     /// Who reads or copies files of this node, and who those that all nodes see, which may be slow: neither keeps
     /// transfers waiting, nor the other.
     disks: Arc<Semaphore>,
     shares: Arc<Semaphore>,
-    /// One fetch at a time of each object, in this agent.
-    fetches: Mutex<HashMap<Digest, Arc<AsyncMutex<()>>>>,
+    /// One fetch at a time of each object, in this agent, for as long as anybody wants it.
+    turns: Mutex<HashMap<Digest, Weak<Turn>>>,
+    /// Folders that all nodes see in which it was looked for what killed agents have left.
+    looked_into: Arc<Mutex<HashSet<PathBuf>>>,
     waits: Waits,
     executables: Arc<Mutex<Executables>>,
     /// Held by who fetches packs.
@@ -374,6 +382,12 @@ struct Mover {
 }
 
 type Tell = Arc<dyn Fn(Moved) + Send + Sync>;
+
+/// What the tags of all pilots of a manager's store begin with, and of no other: numbers of jobs mean nothing beyond that
+/// store. A manager that is started again with it has the same, whatever its address.
+pub(crate) fn family_of(tag: &str) -> &str {
+    tag.rsplit_once('-').map_or(tag, |(family, _)| family)
+}
 
 impl Mover {
     fn session(&self) -> String {

@@ -4,7 +4,7 @@
 mod record;
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     fs::{self, File, OpenOptions},
     io,
     os::{fd::AsRawFd, unix::fs::OpenOptionsExt},
@@ -12,7 +12,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use agent::staging::cache::hash_of;
+use agent::{parts, staging::cache::hash_of};
 use nix::fcntl::OFlag;
 use protocol::job::safe_relative;
 use scheduler::{
@@ -72,6 +72,8 @@ pub struct Landing {
     /// The files that commands have brought, by their path below the folder.
     brought: Mutex<HashMap<String, Brought>>,
     record: Option<Record>,
+    /// Folders below it in which it was looked for what killed commands have left.
+    looked_into: Mutex<HashSet<PathBuf>>,
     /// The job whose tasks have left the files that come, and its workflow.
     job: JobId,
     workflow: Arc<str>,
@@ -87,7 +89,8 @@ impl Landing {
         let record = Record::of(folder);
         let brought = Mutex::new(record.as_ref().map(Record::read).unwrap_or_default());
         let (job, workflow) = (JobId(0), "".into());
-        Ok(Landing { folder: folder.to_owned(), held, overwrites, brought, record, job, workflow })
+        let (folder, looked_into) = (folder.to_owned(), Mutex::default());
+        Ok(Landing { folder, held, overwrites, brought, record, looked_into, job, workflow })
     }
 
     /// For files of this job's tasks. `workflow`: what is its workflow's alone, or its own if it is of none; no blanks.
@@ -137,6 +140,7 @@ impl Landing {
             Some(held) => Arc::clone(held),
             None => {
                 let held = Arc::new(self.enter_all(parents)?);
+                self.remove_dead_parts(parents, &held);
                 folders.0.insert(parents.to_owned(), Arc::clone(&held));
                 held
             }
@@ -178,6 +182,14 @@ impl Landing {
         };
         let shown = self.shown(&path);
         Err(format!("{shown} {why}; replace it with --overwrite, or name another folder with --to"))
+    }
+
+    /// Removes parts of files that killed commands have left in a folder below this one, once.
+    fn remove_dead_parts(&self, folder: &Path, held: &File) {
+        let mut looked_into = self.looked_into.lock().unwrap_or_else(PoisonError::into_inner);
+        if !looked_into.contains(folder) && looked_into.insert(folder.to_owned()) {
+            parts::remove_dead(&through(held));
+        }
     }
 
     /// Opens a folder below this one. Makes it, and the folders on the way.
@@ -366,6 +378,22 @@ mod tests {
         write(&landing(base.path(), true), "notes", b"three").unwrap();
         write(&landing(base.path(), false), "notes", b"four").unwrap();
         assert_eq!(fs::read(base.path().join("home/notes")).unwrap(), b"four");
+    }
+
+    #[test]
+    fn parts_that_killed_commands_have_left_are_removed_where_files_come() {
+        let base = tempfile::tempdir().unwrap();
+        let landing = landing(base.path(), false);
+        let own = parts::prefix();
+        let dead = own.replace(&format!("-{}-", std::process::id()), "-0-");
+        fs::create_dir(base.path().join("home/out")).unwrap();
+        for name in [format!("out/{own}a"), format!("out/{dead}a"), format!("{dead}a")] {
+            fs::write(base.path().join("home").join(name), "").unwrap();
+        }
+        write(&landing, "out/1.txt", b"one").unwrap();
+        let there = |name: &str| base.path().join("home").join(name).exists();
+        assert!(there("out/1.txt") && there(&format!("out/{own}a")) && !there(&format!("out/{dead}a")));
+        assert!(there(&format!("{dead}a")), "nothing comes there");
     }
 
     #[test]

@@ -571,8 +571,8 @@ async fn download(client: &Client, file: &FileRow, (spot, path): (&Spot, &Path))
         true => Trouble::Passing(error.into()),
         false => Trouble::Lasting(error.into()),
     };
-    let mut part = tempfile::Builder::new();
-    let part = part.prefix(".pilotfish-").permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    let (mut part, prefix) = (tempfile::Builder::new(), agent::parts::prefix());
+    let part = part.prefix(&prefix).permissions(PermissionsExt::from_mode(0o666));
     let mut part = part.tempfile_in(spot.folder()).map_err(|error| failed("write beside", &error))?;
     let mut response = client.object(&file.sha256).await.map_err(of_client)?;
     while let Some(chunk) = response.chunk().await.map_err(|error| of_client(client.cut_off(&error)))? {

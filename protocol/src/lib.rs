@@ -1,6 +1,7 @@
 //! What travels: the job file and the sweep, the pilot protocol, the user API.
 
 pub mod address;
+pub mod answers;
 pub mod api;
 pub mod cause;
 pub mod codec;
@@ -11,6 +12,7 @@ pub mod kept;
 pub mod objects;
 pub mod pack;
 pub mod parameters;
+pub mod parts;
 pub mod peers;
 pub mod pilot;
 pub mod policies;

@@ -164,6 +164,7 @@ impl Driver {
                 let settings = StagerSettings {
                     url: self.join.url.clone(),
                     certificate_sha256: self.join.certificate_sha256.clone(),
+                    tag: self.join.tag.clone(),
                     cache: self.files.cache.clone(),
                     pilot: Some(self.pilot),
                 };

@@ -4,7 +4,7 @@
 use std::{
     io,
     pin::pin,
-    sync::Arc,
+    sync::{Arc, Weak},
     time::{Duration, Instant},
 };
 
@@ -18,7 +18,7 @@ use scheduler::{
     results::FailureKind,
 };
 use tokio::{
-    sync::OwnedMutexGuard,
+    sync::Mutex as AsyncMutex,
     time::{sleep, timeout},
 };
 
@@ -46,6 +46,44 @@ const MISSING_FOR: Duration = Duration::from_secs(10);
 /// What came of a file before it broke off, and how far it is.
 type SoFar<'f> = (&'f mut Option<Partial>, &'f Progress);
 
+/// The tries to bring one object from one place, one after the other, for all tasks of this agent that wait for it. What is
+/// learned for one of them counts for all: a server that sends nothing would else cost the tries of each task.
+#[derive(Default)]
+pub(super) struct Turn(AsyncMutex<Tries>);
+
+#[derive(Default)]
+struct Tries {
+    partial: Option<Partial>,
+    /// The most that a try had when it broke off.
+    n_bytes_most: u64,
+    n_failed: u32,
+    n_silent: u32,
+    /// When it was given up, and why.
+    given_up: Option<(Instant, String)>,
+}
+
+impl Tries {
+    /// Why it was given up since then.
+    fn given_up_since(&self, began_at: Instant) -> Option<&str> {
+        self.given_up.as_ref().filter(|(at, _)| *at > began_at).map(|(_, why)| why.as_str())
+    }
+
+    /// A try has failed; it counts as none if it brought more than all before it. Else a server that breaks off, and
+    /// each time sends another version, would be asked for ever.
+    fn note_try(&mut self) {
+        let n_bytes = self.partial.as_ref().map_or(0, Partial::n_bytes);
+        if n_bytes >= self.n_bytes_most + PROGRESS_BYTES {
+            (self.n_failed, self.n_silent) = (0, 0);
+        }
+        self.n_bytes_most = n_bytes.max(self.n_bytes_most);
+    }
+
+    /// All who wait for it now hear that it does not come. Who wants it later tries anew.
+    fn give_up(&mut self, what: String) {
+        *self = Tries { given_up: Some((Instant::now(), what)), ..Tries::default() };
+    }
+}
+
 impl Mover {
     /// The object of an input, pinned; tries several times.
     pub(super) async fn bring(
@@ -54,26 +92,36 @@ impl Mover {
         input: &TaskInput,
         held: &Arc<Held>,
     ) -> Result<Pin, FailureKind> {
-        // What an address holds may change from job to job, not for the tasks of one.
+        // What an address holds may change from job to job, not for the tasks of one. A cache may outlive the manager's
+        // store, and the next store has jobs of the same numbers at the same address.
         let key = match input.sha256 {
             Some(sha256) => sha256,
-            None => sha256::of(format!("{} {job} {}", self.url, input.from).as_bytes()),
+            None => sha256::of(format!("{} {job} {}", self.family, input.from).as_bytes()),
+        };
+        // Two servers may have one file, and one of them be silent.
+        let turn_key = match is_elsewhere(input) {
+            true => sha256::of(format!("{key} {}", input.from).as_bytes()),
+            false => key,
         };
         let (from, which) = (shown(&input.from), input.shown());
-        let waits = self.waits.begin(held.task(), &from, Some(&key));
+        let waits = self.waits.begin(held.task(), &from, Some(&turn_key));
         let progress = &waits.progress;
-        let (mut n_failed, mut n_silent, mut n_away, mut n_full) = (0, 0, 0, 0);
-        let (mut partial, mut n_before) = (None, 0);
+        let began_at = Instant::now();
+        let turn = self.turn(&turn_key);
+        let mut tries = turn.0.lock().await;
+        let (mut n_away, mut n_full) = (0, 0);
+        if let Some(what) = tries.given_up_since(began_at) {
+            return Err(transfer(&which, what));
+        }
         loop {
-            let trouble = match self.try_once(job, input, &key, held, (&mut partial, progress)).await {
-                Ok(pin) => return Ok(pin),
+            let trouble = match self.try_once(job, input, &key, held, (&mut tries.partial, progress)).await {
+                Ok(pin) => {
+                    *tries = Tries::default();
+                    return Ok(pin);
+                }
                 Err(trouble) => trouble,
             };
-            let n_bytes = partial.as_ref().map_or(0, Partial::n_bytes);
-            if n_bytes >= n_before + PROGRESS_BYTES {
-                (n_failed, n_silent) = (0, 0);
-            }
-            n_before = n_bytes;
+            tries.note_try();
             if let Some(what) = trouble.words() {
                 progress.note_trouble(what);
             }
@@ -83,22 +131,27 @@ impl Mover {
                     tracing::debug!(what, from, "a file waits for the manager");
                     sleep(backoff(n_away)).await;
                 }
+                // That may be said of one task only.
                 Trouble::Lasting(what) | Trouble::Missing(what) => return Err(transfer(&which, &what)),
                 Trouble::Disk(error) if is_full(&error) && self.cache.find_room(n_full) => n_full += 1,
                 Trouble::Disk(error) => return Err(node(&which, &error)),
                 Trouble::Silent { server, what } => {
-                    n_silent += 1;
+                    tries.n_silent += 1;
+                    let n_silent = tries.n_silent;
                     tracing::warn!(what, from, n_silent, "a server sends nothing");
                     if n_silent >= N_SILENT_MAX || self.ways.is_silent(&server) {
                         self.ways.note_silent(&server);
+                        tries.give_up(what.clone());
                         return Err(transfer(&which, &what));
                     }
                     sleep(backoff(n_silent)).await;
                 }
                 Trouble::Brief(what) => {
-                    n_failed += 1;
-                    tracing::warn!(what, from, n_failed, n_bytes, "a file could not be brought");
+                    tries.n_failed += 1;
+                    let n_failed = tries.n_failed;
+                    tracing::warn!(what, from, n_failed, "a file could not be brought");
                     if n_failed >= N_TRIES {
+                        tries.give_up(what.clone());
                         return Err(transfer(&which, &what));
                     }
                     sleep(backoff(n_failed + 2)).await;
@@ -119,7 +172,6 @@ impl Mover {
             self.has_moved(job, |moved| moved.cached += size_of_pinned(&pin));
             pin
         };
-        let _turn = self.turn(key).await;
         if let Some(pin) = self.known(input, key, held).await? {
             self.note_here(&pin.sha256, input.bytes);
             return Ok(found(pin));
@@ -133,7 +185,7 @@ impl Mover {
             return showing_life(lock, self.fetch(job, input, key, held, so_far)).await;
         }
         // What a server does not have it is asked for once, for all tasks of a job that run here.
-        let place = sha256::of(format!("missing {} {job} {}", self.url, input.from).as_bytes());
+        let place = sha256::of(format!("missing {} {job} {}", self.family, input.from).as_bytes());
         if let Some(what) = self.cache.missing_at(&place, MISSING_FOR) {
             return Err(Trouble::Missing(what));
         }
@@ -226,13 +278,15 @@ impl Mover {
     }
 
     /// One at a time of this agent.
-    async fn turn(&self, key: &Digest) -> OwnedMutexGuard<()> {
-        let turn = {
-            let mut fetches = lock(&self.fetches);
-            fetches.retain(|_, turn| Arc::strong_count(turn) > 1);
-            Arc::clone(fetches.entry(*key).or_default())
-        };
-        turn.lock_owned().await
+    fn turn(&self, key: &Digest) -> Arc<Turn> {
+        let mut turns = lock(&self.turns);
+        if let Some(turn) = turns.get(key).and_then(Weak::upgrade) {
+            return turn;
+        }
+        turns.retain(|_, turn| turn.strong_count() > 0);
+        let turn = Arc::new(Turn::default());
+        turns.insert(*key, Arc::downgrade(&turn));
+        turn
     }
 
     /// One at a time of this node. None: what is wanted has come meanwhile, or whoever has the right stands still. Then

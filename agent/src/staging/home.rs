@@ -23,7 +23,10 @@ use super::{
     transfer::Trouble,
     unread,
 };
-use crate::{client::backoff, opened};
+use crate::{client::backoff, opened, parts};
+
+/// So many folders are remembered at most. Those that come again are looked into again.
+const N_LOOKED_INTO_MAX: usize = 10_000;
 
 /// Where a file goes, and how that is told.
 #[derive(Clone, Copy)]
@@ -82,6 +85,17 @@ impl Executables {
         let is_plain = self.plain.contains(sha256) && !self.executable.contains(sha256);
         mode & 0o100 != 0 && !(is_plain && mode & 0o777 == cache::OBJECT_MODE)
     }
+}
+
+/// Whether nobody has looked into a folder yet; from now on somebody has.
+fn is_new(looked_into: &mut HashSet<PathBuf>, folder: &Path) -> bool {
+    if looked_into.contains(folder) {
+        return false;
+    }
+    if looked_into.len() >= N_LOOKED_INTO_MAX {
+        looked_into.clear();
+    }
+    looked_into.insert(folder.to_owned())
 }
 
 impl Mover {
@@ -171,7 +185,14 @@ impl Mover {
     ) -> io::Result<(Digest, u64)> {
         let (held, executables) = (Arc::clone(held), Arc::clone(&self.executables));
         let is_executable = move |sha256: &Digest| lock(&executables).has(mode, sha256);
-        beside(Some(&self.shares), move || place::deliver(&from, &to, held.stop(), is_executable)).await
+        let looked_into = Arc::clone(&self.looked_into);
+        let deliver = move || {
+            if let Some(folder) = to.parent().filter(|folder| is_new(&mut lock(&looked_into), folder)) {
+                parts::remove_dead(folder);
+            }
+            place::deliver(&from, &to, held.stop(), is_executable)
+        };
+        beside(Some(&self.shares), deliver).await
     }
 
     /// What a file holds.

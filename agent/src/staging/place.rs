@@ -14,7 +14,7 @@ use std::{
 use scheduler::digest::Digest;
 
 use super::cache::OBJECT_MODE;
-use crate::{client::random, private, sha256};
+use crate::{client::random, parts, private, sha256};
 
 /// So much is copied before it is looked whether it is still wanted.
 const PIECE_BYTES: u64 = 64 << 20;
@@ -143,7 +143,7 @@ pub fn deliver(
     let folder = to.parent().unwrap_or(Path::new("/"));
     // For others to read, unlike what is ours: as programs make their folders.
     fs::create_dir_all(folder)?;
-    let part = Beside(folder.join(format!(".pilotfish-{:016x}", random())));
+    let part = Beside(folder.join(format!("{}{:016x}", parts::prefix(), random())));
     let mut source = File::open(from)?;
     let mut file = OpenOptions::new().write(true).create_new(true).open(&part.0)?;
     let mut hash = sha256::begin();

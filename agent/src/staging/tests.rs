@@ -145,7 +145,8 @@ impl Scene {
         let (url, manager) = manager();
         let folder = tempfile::tempdir().unwrap();
         let cache = CachePlace::new(folder.path().join("cache"), Some(1 << 20));
-        let settings = StagerSettings { url, certificate_sha256: None, cache, pilot: None };
+        let settings =
+            StagerSettings { url, certificate_sha256: None, tag: "pf1-1".into(), cache, pilot: None };
         let (tell, heard) = mpsc::channel();
         let tell = Mutex::new(tell);
         let stager = Stager::start(&settings, "session", move |moved| {

@@ -11,7 +11,6 @@ use std::{
 };
 
 use protocol::{
-    codec::MESSAGE_BYTES_MAX,
     job::limits::OBJECT_BYTES_MAX,
     objects::{
         FileWait, FileWaits, PILOT_OBJECTS_PATH, PILOT_PACKS_PATH, PILOT_STORE_FILES_PATH, PILOT_STORES_PATH,
@@ -20,7 +19,6 @@ use protocol::{
     },
     pack::PACK_BYTES_MAX,
     peers::{PEER_OBJECTS_PATH, Peer},
-    pilot::ErrorAnswer,
 };
 use reqwest::{
     RequestBuilder, Response, StatusCode, Url,
@@ -31,12 +29,13 @@ use scheduler::{
     digest::Digest,
     ids::{JobId, TaskId},
 };
-use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
 use super::{
     cache::{Cache, Part},
-    netrc, upload,
+    netrc,
+    replies::{Wanted, accepted, answer, body},
+    upload,
     waits::Progress,
 };
 use crate::{
@@ -67,8 +66,6 @@ const PEER_CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 const PEER_READ_TIMEOUT: Duration = Duration::from_secs(10);
 /// Pilots to which connections are kept at most.
 const N_PEERS_MAX: usize = 64;
-/// What is read of a refusal.
-const REFUSAL_BYTES_MAX: usize = 16 << 10;
 /// Before more than this is sent, it is asked whether it is there.
 const ASKED_BYTES_MIN: u64 = 1 << 20;
 
@@ -129,13 +126,10 @@ pub struct Partial {
 }
 
 impl Partial {
-    /// Whether a part that a server sends is the rest of this file.
+    /// Whether a part that a server sends is the rest of this file. One that says nothing of its version may be of another.
     fn goes_on_with(&self, range: &ContentRange, validator: Option<&HeaderValue>) -> bool {
         let differs = |ours: u64| range.n_total.is_some_and(|theirs| theirs != ours);
-        let is_another = match (&self.validator, validator) {
-            (Some(ours), Some(theirs)) => ours != theirs,
-            _ => false,
-        };
+        let is_another = self.validator.as_ref().is_some_and(|ours| validator != Some(ours));
         range.begins_at == self.n_bytes() && !self.n_total.is_some_and(differs) && !is_another
     }
 
@@ -209,7 +203,8 @@ impl Ways {
             Some(_) => builder().tls_backend_preconfigured(pin::tls_config([0; 32])),
         };
         let world = to_world().read_timeout(READ_TIMEOUT).build().map_err(ClientError::Setup)?;
-        let world_up = to_world().build().map_err(ClientError::Setup)?;
+        // To follow a redirection would be to ask for a page instead of sending a file.
+        let world_up = to_world().redirect(Policy::none()).build().map_err(ClientError::Setup)?;
         let (netrc, peers, silent) = (netrc::path(), Mutex::default(), Mutex::default());
         Ok(Ways {
             manager,
@@ -252,7 +247,9 @@ impl Ways {
         let request = self.manager.get(self.object(sha256)).bearer_auth(session);
         let request = going_on(request, download.partial.as_ref());
         let response = request.send().await.map_err(|error| Trouble::Away(cause(&error)))?;
-        let response = accepted(response, true).await.inspect_err(|_| *download.partial = None)?;
+        let wanted = Wanted::File { is_part: is_begun(download.partial) };
+        let accepted = accepted(response, true, wanted).await;
+        let response = accepted.inspect_err(|_| *download.partial = None)?;
         match go_on(response, download, n_expected, READ_TIMEOUT).await {
             Err(Trouble::Silent { what, .. }) => Err(Trouble::Brief(format!("the manager {what}"))),
             other => other,
@@ -267,7 +264,7 @@ impl Ways {
         let wanted = PackRequest { sha256: sha256.to_vec() };
         let request = self.manager.post(format!("{}{PILOT_PACKS_PATH}", self.url)).bearer_auth(session);
         let response = request.json(&wanted).send().await.map_err(|error| Trouble::Away(cause(&error)))?;
-        body(accepted(response, true).await?, PACK_BYTES_MAX).await
+        body(accepted(response, true, Wanted::Words).await?, PACK_BYTES_MAX).await
     }
 
     /// Brings the manager a pack of small files.
@@ -277,7 +274,7 @@ impl Ways {
     pub async fn pack_to_manager(&self, session: &str, pack: Vec<u8>) -> Result<(), Trouble> {
         let request = self.manager.put(format!("{}{PILOT_PACKS_PATH}", self.url)).bearer_auth(session);
         let response = request.body(pack).send().await.map_err(|error| Trouble::Away(cause(&error)))?;
-        accepted(response, true).await.map(drop)
+        accepted(response, true, Wanted::Words).await.map(drop)
     }
 
     /// What a task takes of what others have left, page by page.
@@ -293,7 +290,7 @@ impl Ways {
         if response.status() == StatusCode::CONFLICT {
             return Err(Trouble::Away("the manager does not know whose task it is".to_owned()));
         }
-        answer(accepted(response, true).await?).await
+        answer(accepted(response, true, Wanted::Words).await?).await
     }
 
     /// Tells the manager for which files tasks wait.
@@ -303,7 +300,8 @@ impl Ways {
     pub async fn tell_waits(&self, session: &str, waits: Vec<FileWait>) -> Result<(), Trouble> {
         let request = self.manager.post(format!("{}{PILOT_WAITS_PATH}", self.url)).bearer_auth(session);
         let response = request.json(&FileWaits { waits }).send().await;
-        accepted(response.map_err(|error| Trouble::Away(cause(&error)))?, true).await.map(drop)
+        let response = response.map_err(|error| Trouble::Away(cause(&error)))?;
+        accepted(response, true, Wanted::Words).await.map(drop)
     }
 
     /// What is at a place in a store: from there, or by the manager.
@@ -322,7 +320,7 @@ impl Ways {
         }
         let request = self.manager.get(self.store_file(&query)?).bearer_auth(session);
         let response = request.send().await.map_err(|error| Trouble::Away(cause(&error)))?;
-        let response = accepted(response, true).await?;
+        let response = accepted(response, true, Wanted::File { is_part: false }).await?;
         let n_expected = response.content_length().unwrap_or(0);
         let progress = download.progress;
         let download = Download { cache: download.cache, is_known: false, partial: &mut None, progress };
@@ -355,7 +353,7 @@ impl Ways {
         let url = self.with_query(PILOT_STORES_PATH, query)?;
         let request = self.manager.get(url).bearer_auth(session);
         let response = request.send().await.map_err(|error| Trouble::Away(cause(&error)))?;
-        let way: StoreWay = answer(accepted(response, true).await?).await?;
+        let way: StoreWay = answer(accepted(response, true, Wanted::Words).await?).await?;
         Ok(way.url)
     }
 
@@ -458,7 +456,10 @@ impl Ways {
         // A login is not sent to where a server sends on to.
         let answering = server_of(response.url().as_str());
         let is_known = login.is_some() && answering == server;
-        let response = accepted(response, false).await.map_err(|trouble| {
+        let wanted = Wanted::File { is_part: is_begun(download.partial) };
+        let accepted = timeout(patience, accepted(response, false, wanted)).await;
+        let accepted = accepted.unwrap_or_else(|_| Err(silent(&Pace::new(patience).words())));
+        let response = accepted.map_err(|trouble| {
             *download.partial = None;
             let (Trouble::Lasting(what), Some(netrc)) = (&trouble, &self.netrc) else { return trouble };
             let (is_stranger, is_refused) =
@@ -536,86 +537,9 @@ impl Ways {
     async fn send_up(&self, request: RequestBuilder, file: File, is_manager: bool) -> Result<(), Trouble> {
         let failed = |what: String| if is_manager { Trouble::Away(what) } else { Trouble::Brief(what) };
         let response = upload::send(request, file, self.upload_patience).await.map_err(failed)?;
-        let answered = timeout(self.upload_patience, accepted(response, is_manager)).await;
+        let answered = timeout(self.upload_patience, accepted(response, is_manager, Wanted::Taken)).await;
         answered.map_err(|_| failed("no answer in time".to_owned()))?.map(drop)
     }
-}
-
-/// What the manager says, in JSON.
-async fn answer<T: DeserializeOwned>(response: Response) -> Result<T, Trouble> {
-    let body = body(response, MESSAGE_BYTES_MAX).await?;
-    serde_json::from_slice(&body).map_err(|error| Trouble::Brief(error.to_string()))
-}
-
-/// All that the manager says, if it is not too much.
-async fn body(mut response: Response, n_bytes_max: usize) -> Result<Vec<u8>, Trouble> {
-    let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(|error| Trouble::Brief(cause(&error)))? {
-        body.extend_from_slice(&chunk);
-        if body.len() > n_bytes_max {
-            return Err(Trouble::Lasting("the manager's answer has no end".to_owned()));
-        }
-    }
-    Ok(body)
-}
-
-/// The response, if it is what was asked for.
-async fn accepted(mut response: Response, is_manager: bool) -> Result<Response, Trouble> {
-    let status = response.status();
-    if status.is_success() {
-        return Ok(response);
-    }
-    // One that can be followed was followed.
-    let location = response.headers().get(header::LOCATION).filter(|_| status.is_redirection());
-    let location = location.and_then(|to| to.to_str().ok()).map(protocol::address::shown);
-    let location = location.map(|to| format!(", which sends on to {to}")).unwrap_or_default();
-    let mut body = Vec::new();
-    while let Ok(Some(chunk)) = response.chunk().await {
-        body.extend_from_slice(&chunk[..chunk.len().min(REFUSAL_BYTES_MAX - body.len())]);
-        if body.len() == REFUSAL_BYTES_MAX {
-            break;
-        }
-    }
-    let words = match serde_json::from_slice::<ErrorAnswer>(&body) {
-        Ok(answer) if is_manager => format!("the manager says: {}", answer.error.message),
-        _ => match said_by_store(&body) {
-            Some(said) => format!("the server answers {status}: {said}"),
-            None => format!("the server answers {status}{location}"),
-        },
-    };
-    Err(match status {
-        // It restarts, or the session is being made anew.
-        StatusCode::UNAUTHORIZED | StatusCode::SERVICE_UNAVAILABLE if is_manager => Trouble::Away(words),
-        StatusCode::INSUFFICIENT_STORAGE if is_manager => Trouble::Full(words),
-        StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS | StatusCode::TOO_EARLY => {
-            Trouble::Brief(words)
-        }
-        // It has become shorter than what came of it: it is fetched from its beginning.
-        StatusCode::RANGE_NOT_SATISFIABLE => Trouble::Brief(words),
-        StatusCode::UNPROCESSABLE_ENTITY if is_manager => Trouble::Brief(words),
-        StatusCode::NOT_FOUND | StatusCode::GONE => Trouble::Missing(words),
-        status if status.is_client_error() || status.is_redirection() => Trouble::Lasting(words),
-        _ => Trouble::Brief(words),
-    })
-}
-
-/// What a store that speaks S3 says is wrong: the code alone, as the rest of its answer may quote what was signed.
-fn said_by_store(body: &[u8]) -> Option<String> {
-    let text = str::from_utf8(body).ok()?;
-    let (code, _) = text.split_once("<Code>")?.1.split_once("</Code>")?;
-    let is_word = (1..=64).contains(&code.len()) && code.bytes().all(|byte| byte.is_ascii_alphanumeric());
-    let meaning = match code {
-        "NoSuchBucket" => "there is no such bucket",
-        "NoSuchKey" => "the bucket is there, and has no such key",
-        "AccessDenied" => "the key that signs may not do that",
-        "InvalidAccessKeyId" => "the access key is not known",
-        "SignatureDoesNotMatch" => "the secret key is another one",
-        "RequestTimeTooSkewed" | "ExpiredToken" => "look after the manager's clock",
-        "PermanentRedirect" | "AuthorizationHeaderMalformed" => "the bucket is in another region",
-        _ => "",
-    };
-    let meaning = if meaning.is_empty() { String::new() } else { format!(", {meaning}") };
-    is_word.then(|| format!("{code}{meaning}"))
 }
 
 /// The host of an address, with its port, for people.
@@ -627,6 +551,11 @@ fn server_of(url: &str) -> String {
         Some((host, None)) => host.to_owned(),
         None => "the server".to_owned(),
     }
+}
+
+/// Whether a download has broken off, and its rest is asked for.
+fn is_begun(partial: &Option<Partial>) -> bool {
+    partial.as_ref().is_some_and(|partial| partial.n_bytes() > 0)
 }
 
 /// Asks for the rest of what broke off, if it is of the same file.

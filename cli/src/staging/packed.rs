@@ -12,7 +12,7 @@ use std::{
     },
 };
 
-use agent::sha256;
+use agent::{parts, sha256};
 use protocol::{
     objects::FileRow,
     pack::{self, N_PACKED_MIN, PACKED_BYTES_MAX},
@@ -28,7 +28,7 @@ use crate::{
     landing::{HeldFolders, Landing, Place, Spot},
 };
 
-/// Files that get their names together. A process that is killed by force leaves so many temporary ones at most.
+/// Files that get their names together. A process that is killed by force leaves so many parts at most.
 const N_FILES_MAX: usize = 4_000;
 /// Folders that are held open for them at most: a process may have a thousand files open.
 const N_FOLDERS_MAX: usize = 256;
@@ -269,8 +269,8 @@ fn left_of(files: ByContents) -> Vec<FileRow> {
 }
 
 fn write_beside(wanted: &Wanted, contents: &[u8]) -> io::Result<TempPath> {
-    let mut part = tempfile::Builder::new();
-    let part = part.prefix(".pilotfish-").permissions(PermissionsExt::from_mode(0o666));
+    let (mut part, prefix) = (tempfile::Builder::new(), parts::prefix());
+    let part = part.prefix(&prefix).permissions(PermissionsExt::from_mode(0o666));
     let mut part = part.tempfile_in(wanted.spot.folder())?;
     part.write_all(contents)?;
     if wanted.file.executable {

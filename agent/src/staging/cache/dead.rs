@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::lock_all;
-use crate::{leftovers, private};
+use crate::{leftovers, private, staging::family_of};
 
 /// Removes folders of agents that are no more from a cache.
 pub(super) fn remove_users(users: &Path) {
@@ -44,7 +44,10 @@ pub fn remove_dead_caches(template: &str, tag: &str) {
     let Some((folder, prefix)) = before.rsplit_once('/') else { return };
     let suffix = after.split('/').next().unwrap_or(after);
     // Those of the same manager differ in the last number.
-    let Some((family, _)) = tag.rsplit_once('-') else { return };
+    let family = family_of(tag);
+    if family == tag {
+        return;
+    }
     for entry in fs::read_dir(format!("{folder}/")).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let other = name.to_str().and_then(|name| name.strip_prefix(prefix)?.strip_suffix(suffix));

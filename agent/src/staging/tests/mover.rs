@@ -1,6 +1,7 @@
 //! What brings and delivers, without the thread that it has otherwise.
 
 use std::{
+    collections::HashSet,
     fs,
     net::TcpListener,
     path::Path,
@@ -25,6 +26,7 @@ use super::manager;
 use crate::{
     client::Client,
     opened::testing::make_pipe,
+    parts,
     peers::{Directory, Endpoint},
     sha256,
     staging::{
@@ -46,12 +48,13 @@ pub(super) fn mover(folder: &Path, url: &str) -> (Mover, mpsc::Receiver<Moved>) 
         ways: Ways::new(url, None).unwrap(),
         near: None,
         client: Some(Client::new(url, None).unwrap()),
-        url: url.to_owned(),
+        family: "pf1".into(),
         who: Arc::new(Mutex::new(Who { pilot: Some(PilotId(1)), session: "session".into() })),
         places: Semaphore::new(4),
         disks: Arc::new(Semaphore::new(4)),
         shares: Arc::new(Semaphore::new(4)),
-        fetches: Mutex::default(),
+        turns: Mutex::default(),
+        looked_into: Arc::default(),
         waits: Default::default(),
         executables: Arc::default(),
         packing: tokio::sync::Mutex::default(),
@@ -96,6 +99,25 @@ async fn read_pipes() {
     for name in ["task/in", "shared/out"] {
         assert_eq!(fs::read(at(name)).unwrap(), b"energy", "{name}");
     }
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn parts_of_killed_agents_are_removed_from_folders_that_all_nodes_see() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let (mover, _heard) = mover(folder.path(), "http://127.0.0.1:1");
+    let held = Arc::new(Held::new(&mover.cache));
+    fs::create_dir(at("shared")).unwrap();
+    let own = parts::prefix();
+    let dead = own.replace(&format!("-{}-", std::process::id()), "-0-");
+    for prefix in [&own, &dead] {
+        fs::write(at("shared").join(format!("{prefix}0123")), "").unwrap();
+    }
+    fs::write(at("out"), "energy").unwrap();
+    mover.to_shared(at("out"), (at("shared/out"), 0o644), &held).await.unwrap();
+    let left: HashSet<_> =
+        fs::read_dir(at("shared")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, HashSet::from(["out".into(), format!("{own}0123").into()]));
 }
 
 #[tokio::test(flavor = "current_thread")]

@@ -16,7 +16,13 @@ use scheduler::{digest::Digest, ids::JobId, results::FailureKind};
 use super::mover::mover;
 use crate::{
     sha256,
-    staging::{Mover, held::Held, transfer::N_SILENT_MAX},
+    staging::{
+        Mover, N_TRIES,
+        cache::{Cache, CachePlace},
+        family_of,
+        held::Held,
+        transfer::N_SILENT_MAX,
+    },
 };
 
 /// The heads of requests, in lower case.
@@ -94,7 +100,7 @@ fn breaking(headers: &'static str, changes: bool) -> (String, Asked, Vec<u8>, Ve
         match from_of(head).filter(|_| !changes) {
             _ if n == 0 => answer("200 OK", headers, all, &of_old[..all / 2]),
             Some(from) => {
-                let range = format!("content-range: bytes {from}-{}/{all}\r\n", all - 1);
+                let range = format!("{headers}content-range: bytes {from}-{}/{all}\r\n", all - 1);
                 answer("206 Partial Content", &range, all - from, &of_new[from..])
             }
             None => answer("200 OK", headers, all, &of_new),
@@ -142,6 +148,8 @@ async fn what_a_server_sends_as_the_rest_is_taken_only_if_it_is() {
         ("\"a\"", "40000", 100, &old, vec![None, Some(20_000), Some(20_100)]),
         ("\"a\"", "*", 100, &old, vec![None, Some(20_000), Some(20_100)]),
         ("\"b\"", "40000", 20_000, &new, vec![None, Some(20_000), None]),
+        // It says nothing of its version.
+        ("", "40000", 20_000, &new, vec![None, Some(20_000), None]),
         ("\"a\"", "39999", 19_999, &new, vec![None, Some(20_000), None]),
     ] {
         let folder = tempfile::tempdir().unwrap();
@@ -151,7 +159,8 @@ async fn what_a_server_sends_as_the_rest_is_taken_only_if_it_is() {
             (0, _) => answer("200 OK", "etag: \"a\"\r\n", 40_000, &first[..20_000]),
             (1, Some(from)) => {
                 let last = from + n_bytes - 1;
-                let headers = format!("etag: {etag}\r\ncontent-range: bytes {from}-{last}/{total}\r\n");
+                let etag = if etag.is_empty() { String::new() } else { format!("etag: {etag}\r\n") };
+                let headers = format!("{etag}content-range: bytes {from}-{last}/{total}\r\n");
                 answer("206 Partial Content", &headers, n_bytes, &whole[from..=last])
             }
             (_, Some(from)) => {
@@ -164,6 +173,129 @@ async fn what_a_server_sends_as_the_rest_is_taken_only_if_it_is() {
         assert!(came == *expected, "{etag} {total} {n_bytes}: {} bytes", came.len());
         let asked: Vec<_> = asked.lock().unwrap().iter().map(|head| from_of(head)).collect();
         assert_eq!(asked, ranges, "{etag} {total} {n_bytes}");
+    }
+}
+
+/// A server that always breaks off, and whose rests say nothing of their version, is not asked for ever.
+#[tokio::test(flavor = "current_thread")]
+async fn a_server_that_always_breaks_off_is_given_up() {
+    const N_BYTES: usize = 4 << 20;
+    let folder = tempfile::tempdir().unwrap();
+    let (mut mover, _heard) = scene(folder.path());
+    mover.cache =
+        Arc::new(Cache::open(&CachePlace::new(folder.path().join("large"), Some(1 << 30))).unwrap());
+    let (url, asked) = server(|_, head| match from_of(head) {
+        None => answer("200 OK", "etag: \"a\"\r\n", N_BYTES, &vec![7; N_BYTES / 2]),
+        Some(from) => {
+            let range = format!("content-range: bytes {from}-{}/{N_BYTES}\r\n", N_BYTES - 1);
+            answer("206 Partial Content", &range, N_BYTES - from, &vec![7; N_BYTES - from])
+        }
+    });
+    let why = brought(&mover, 1, &input(&url, None)).await.unwrap_err();
+    assert!(why.contains("another part than it was asked for"), "{why}");
+    assert_eq!(asked.lock().unwrap().len(), N_TRIES as usize);
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn an_answer_that_holds_no_file_is_none() {
+    for (status, body, n_asked, words) in [
+        ("202 Accepted", "wait a\n", N_TRIES as usize, "the file is not there yet"),
+        ("203 Non Authoritative Information", "x", 1, "no file; one comes with 200"),
+        ("204 No Content", "", 1, "no file; one comes with 200"),
+        ("205 Reset Content", "", 1, "no file; one comes with 200"),
+        ("206 Partial Content", "x", 1, "a part of the file, which nobody asked for"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let (mover, _heard) = scene(folder.path());
+        let headers = if status.starts_with("206") { "content-range: bytes 0-0/2\r\n" } else { "" };
+        let (url, asked) = server(move |_, _| answer(status, headers, body.len(), body.as_bytes()));
+        let why = brought(&mover, 1, &input(&url, None)).await.unwrap_err();
+        assert_eq!(why, format!("input in from {url}: the server answers {status}: {words}"));
+        assert_eq!(asked.lock().unwrap().len(), n_asked, "{status}");
+    }
+}
+
+/// The manager signs addresses of a store, and the store sends on to a page, or promises something.
+#[tokio::test(flavor = "current_thread")]
+async fn a_file_is_delivered_only_where_the_store_says_that_it_has_it() {
+    for (status, expected) in [
+        ("200 OK", None),
+        ("201 Created", None),
+        ("204 No Content", None),
+        ("202 Accepted", Some(": the server has the file only if it answers 200, 201 or 204")),
+        ("207 Multi-Status", Some(": the server has the file only if it answers 200, 201 or 204")),
+        (
+            "303 See Other",
+            Some(", which sends on to /login: a file is only sent to the address that takes it"),
+        ),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let (store, asked) = server(move |_, head| match head.starts_with("get ") {
+            true => answer("200 OK", "", 5, b"login"),
+            false => answer(status, "location: /login\r\n", 0, b""),
+        });
+        let way = format!("{{\"url\": \"{store}\"}}");
+        let (manager, _) = server(move |_, _| answer("200 OK", "", way.len(), way.as_bytes()));
+        let (mover, _heard) = mover(folder.path(), manager.trim_end_matches("/data"));
+        let path = folder.path().join("out");
+        fs::write(&path, "").unwrap();
+        let file = (fs::File::open(&path).unwrap(), 0, false);
+        let sent = mover.ways.to_store("session", ((JobId(1), None), "store://lab/out"), file).await;
+        let why = sent.err().map(|trouble| trouble.words().unwrap().to_owned());
+        assert_eq!(why, expected.map(|words| format!("the server answers {status}{words}")));
+        let asked = asked.lock().unwrap();
+        assert!(asked.len() == 1 && asked[0].starts_with("put "), "{status}: {asked:?}");
+    }
+}
+
+/// A cache may outlive the store of the manager, whose successor begins with job 1 at the same address.
+#[tokio::test(flavor = "current_thread")]
+async fn a_job_of_another_store_does_not_read_what_one_of_its_number_has_fetched() {
+    let folder = tempfile::tempdir().unwrap();
+    let (url, asked) = server(|n, _| answer("200 OK", "", 1, n.to_string().as_bytes()));
+    let (missing, asked_in_vain) = server(|_, _| answer("404 Not Found", "", 0, b""));
+    // A manager that is started again with its store has the same jobs, at whatever address.
+    for (tag, manager, came) in [
+        ("pf1-1", "http://127.0.0.1:1", "0"),
+        ("pf1-7", "http://127.0.0.1:2", "0"),
+        ("pf2-1", "http://127.0.0.1:1", "1"),
+        ("pf2-2", "http://127.0.0.1:1", "1"),
+    ] {
+        let (mut mover, _heard) = mover(folder.path(), manager);
+        mover.family = family_of(tag).to_owned();
+        assert_eq!(brought(&mover, 1, &input(&url, None)).await.unwrap(), came.as_bytes(), "{tag}");
+        brought(&mover, 1, &input(&missing, None)).await.unwrap_err();
+    }
+    assert_eq!([asked.lock().unwrap().len(), asked_in_vain.lock().unwrap().len()], [2, 2]);
+}
+
+/// What is learned for one task counts for all that wait for the same.
+#[tokio::test(flavor = "current_thread")]
+async fn tasks_that_wait_for_one_file_give_it_up_together() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut mover, _heard) = scene(folder.path());
+    mover.ways.patience = Duration::from_millis(200);
+    for is_silent in [true, false] {
+        let (url, asked) = server(move |_, _| match is_silent {
+            true => Vec::new(),
+            false => answer("500 Internal Server Error", "", 0, b""),
+        });
+        let input = input(&url, None);
+        let all = futures_util::future::join_all((0..7).map(|_| brought(&mover, 1, &input))).await;
+        let words = if is_silent { "has sent nothing for 0.2 s" } else { "500 Internal Server Error" };
+        for why in all {
+            assert!(why.as_ref().is_err_and(|why| why.contains(words)), "{why:?}");
+        }
+        let n_asked = || asked.lock().unwrap().len();
+        // On a busy machine a request may be given up before it is sent.
+        match is_silent {
+            true => assert!((1..=N_SILENT_MAX as usize).contains(&n_asked()), "{}", n_asked()),
+            false => assert_eq!(n_asked(), N_TRIES as usize),
+        }
+        // Who comes later finds out for himself whether the server is there again.
+        brought(&mover, 1, &input).await.unwrap_err();
+        assert!(is_silent || n_asked() == 2 * N_TRIES as usize, "{}", n_asked());
+        assert!(mover.turns.lock().unwrap().values().all(|turn| turn.strong_count() == 0));
     }
 }
 

@@ -8,6 +8,7 @@ use crate::job::author::resolve::Resolver;
 use crate::job::problem::quoted;
 use crate::job::taken::{fixed_folder, is_pattern};
 use crate::job::{Input, JobSpec, LocalFile, Objects, Output, Problem, limits};
+use crate::parts::is_part;
 
 /// Problems told of files that are not there: who has a wrong folder wants no thousand lines.
 const N_MISSING_TOLD: usize = 5;
@@ -113,7 +114,8 @@ fn without_slash(path: String) -> String {
 }
 
 /// The files in a folder and below it, by their names there, a line each, in order. Links to files in the folder are
-/// files; others would bring what nobody has named. Folders of Pilotfish itself are left out.
+/// files; others would bring what nobody has named. Folders of Pilotfish itself are left out, and files that it has not
+/// finished.
 fn list_folder(folder: &Path, n_left: &mut u64) -> Result<String, (String, String)> {
     let failed = |path: &Path, error: std::io::Error| {
         let found = format!("{}: {error}", quoted(&path.to_string_lossy()));
@@ -129,6 +131,9 @@ fn list_folder(folder: &Path, n_left: &mut u64) -> Result<String, (String, Strin
                 if !is_of_pilotfish(&path) {
                     waiting.push(path);
                 }
+                continue;
+            }
+            if is_unfinished(&path) {
                 continue;
             }
             let is_link_within = kind.is_symlink()
@@ -166,6 +171,11 @@ fn list_folder(folder: &Path, n_left: &mut u64) -> Result<String, (String, Strin
 fn is_of_pilotfish(folder: &Path) -> bool {
     let holds = |name: &str| folder.join(name).is_file();
     folder.ends_with(".pilotfish") || (holds("secret") && holds("store.sqlite"))
+}
+
+/// Whether a file is one that a command of Pilotfish brings home, or was killed with.
+pub(super) fn is_unfinished(path: &Path) -> bool {
+    path.file_name().and_then(|name| name.to_str()).is_some_and(is_part)
 }
 
 /// The name in the task's folder: that from the job's folder, or the file's own name.

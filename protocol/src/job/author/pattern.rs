@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use glob::{MatchOptions, Pattern};
 
+use crate::job::author::files::is_unfinished;
 use crate::job::author::sources::SourceError;
 use crate::job::problem::quoted;
 
@@ -25,7 +26,8 @@ enum Component<'p> {
 }
 
 /// The files that match a pattern relative to a folder, as absolute paths in order. Folders match only a pattern that
-/// ends with a slash. `**` goes into each folder once, also where links lead to it.
+/// ends with a slash. `**` goes into each folder once, also where links lead to it. Files that Pilotfish has not finished
+/// match none.
 ///
 /// # Errors
 /// No pattern, nothing that matches, a folder that cannot be read, a match that is not UTF-8.
@@ -97,7 +99,7 @@ fn step(found: Vec<PathBuf>, component: &Component<'_>) -> Result<Vec<PathBuf>, 
                 for path in entries(&folder)? {
                     // Of a name that is not UTF-8, the rest of it can match.
                     let name = path.file_name().unwrap_or_default().to_string_lossy();
-                    if pattern.matches_with(&name, OPTIONS) {
+                    if pattern.matches_with(&name, OPTIONS) && !is_unfinished(&path) {
                         all.push(path);
                     }
                 }
@@ -229,6 +231,8 @@ mod tests {
             "in/a.dat",
             "in/b.dat",
             "in/.hidden.dat",
+            "in/.pilotfish-a1b2c3",
+            "in/b.dat.pilotfish-17-1.part",
             "in/x/c.dat",
             "in/.h/d.dat",
             "in/[1].txt",
@@ -243,6 +247,7 @@ mod tests {
             ("**/c.dat", "in/x/c.dat"),
             ("in/**", "in/[1].txt in/a.dat in/b.dat in/x/c.dat"),
             ("in/.*.dat", "in/.hidden.dat"),
+            ("in/.*", "in/.hidden.dat"),
             ("in/*/", "in/x"),
             ("in/[ab].dat", "in/a.dat in/b.dat"),
             ("in/[[]1].txt", "in/[1].txt"),

@@ -345,6 +345,9 @@ fn a_folder_is_brought_whole_and_nothing_that_is_not_in_it() {
         of("[{from: \"data/{n}\", to: .}]", 1),
         ["n/secret", "three"].map(|name| pair(&format!("data/b/{name}"), name))
     );
+    // So are files that a command was killed with.
+    [".pilotfish-a1b2c3", "x.pilotfish-17-1.part"].iter().for_each(|name| write(&format!("data/b/{name}")));
+    assert_eq!(of("[{from: \"data/{n}\", to: .}]", 1).len(), 2);
     let said = load("[{from: data/a, to: .}, outside, {from: outside, to: one}]").unwrap_err();
     assert!(said.contains("inputs[2]: found `one` also of inputs[0]"), "{said}");
     let said = load("[{from: data/a, to: x}, {from: outside, to: x/one/y}]").unwrap_err();
