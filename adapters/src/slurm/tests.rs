@@ -153,6 +153,8 @@ fn every_recorded_state_is_known() {
 #[test]
 fn states_are_what_they_mean_for_a_pilot() {
     let state = |state, reason| state_of(state, reason);
+    // It goes on at another cluster of the federation.
+    assert_eq!(state("REVOKED", "None"), BatchState::Unknown("REVOKED".into()));
     assert_eq!(state("PENDING", "Resources"), BatchState::Queued);
     assert_eq!(state("PENDING", "ReqNodeNotAvail, UnavailableNodes:n3"), BatchState::Queued);
     assert_eq!(state("PENDING", "PartitionDown"), BatchState::Stuck("PartitionDown".into()));

@@ -497,6 +497,29 @@ fn an_urgent_shutdown_does_not_wait_for_a_platform_that_cannot_be_asked() {
 }
 
 #[test]
+fn a_listing_that_fails_now_and_then_lifts_no_pause() {
+    let listing = |scene: &mut Scene, is_answered: bool| {
+        let asked_at = scene.now;
+        let result = if is_answered { Ok(vec![]) } else { Err("no answer".to_owned()) };
+        scene.say(|_| Event::PlatformListed { platform: PlatformId(1), asked_at, result });
+    };
+    // A refusal comes while so many listings have failed in a row; whether the next listing lifts its pause.
+    let is_lifted = |n_failed: u32| {
+        let mut scene = Scene::new();
+        scene.attach(limited(PlatformLimits::default()));
+        scene.submit(job(1));
+        let (allocation, _) = scene.submissions().remove(0);
+        (0..n_failed).for_each(|_| listing(&mut scene, false));
+        let outcome = SubmitOutcome::Refused("Invalid qos specification".into());
+        scene.say(|_| Event::AllocationAnswered { allocation, outcome });
+        listing(&mut scene, true);
+        scene.say(|_| Event::TimerFired);
+        scene.n_asked() > 0
+    };
+    assert_eq!([1, 2].map(is_lifted), [false, true]);
+}
+
+#[test]
 fn all_that_wait_are_cancelled_in_one_call() {
     let mut scene = Scene::new();
     scene.attach(platform(3, 1));

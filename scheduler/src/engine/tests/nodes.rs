@@ -90,6 +90,26 @@ fn every_node_has_a_pilot_and_the_budget_pays_for_all() {
 }
 
 #[test]
+fn a_batch_job_is_cancelled_when_its_pilots_leave_before_all_have_come() {
+    for n_come in [1, 4] {
+        let mut scene = Scene::new();
+        let tag = scene.four_nodes();
+        let pilots: Vec<PilotId> = (0..n_come).map(|rank| scene.register(&tag, node("n", rank))).collect();
+        let mut n_cancelled = 0;
+        for pilot in pilots {
+            scene.leaves(pilot);
+            let is_cancel = |effect: &&Effect| matches!(effect, Effect::Cancel { .. });
+            n_cancelled += scene.effects.iter().filter(is_cancel).count();
+        }
+        assert_eq!(
+            n_cancelled,
+            usize::from(n_come < 4),
+            "of {n_come} that have come; with all it ends by itself"
+        );
+    }
+}
+
+#[test]
 fn an_agent_that_is_started_again_takes_the_place_of_its_own_node() {
     let mut scene = Scene::new();
     let tag = scene.four_nodes();
