@@ -95,9 +95,12 @@ fn applications_that_hinder_their_like_share_nodes_under_maf_and_all_end_sooner(
             format!("application: {application}\ncommand: {command}\nsweep: {{n: {{range: [1, 60]}}}}\n");
         sandbox.write(&format!("{application}.yaml"), &text)
     });
-    let longest = |ends: [f64; 2]| ends[0].max(ends[1]);
-    let all_core = longest(run_both(&sandbox, ["mapping", "all-core"], &jobs));
-    let maf = longest(run_both(&sandbox, ["mapping", "maf"], &jobs));
+    // Which tasks meet on a node is chance without it, and may be good luck once.
+    let longest = |mapping: &str| {
+        let ends = [(); 2].map(|()| run_both(&sandbox, ["mapping", mapping], &jobs));
+        ends.concat().into_iter().fold(0.0, f64::max)
+    };
+    let (all_core, maf) = (longest("all-core"), longest("maf"));
     assert!(maf < 0.85 * all_core, "seconds until both have ended: all-core {all_core}, maf {maf}");
     ends(&sandbox, manager);
 }

@@ -326,7 +326,7 @@ fn a_folder_that_was_moved_still_means_the_job_that_it_used_last() {
         let mut command = sandbox.command(arguments);
         let output = command.current_dir(sandbox.path().join(folder)).output().expect("pilotfish runs");
         assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
-        text(&output.stdout).into_owned()
+        text(&output.stdout)
     };
     ok("project", &["run", "-q", "--", "echo", "old"]);
     let manager = serve(&sandbox, DEFAULT, &["--cores", "1"]);

@@ -86,7 +86,7 @@ pub async fn warn_of_nowhere(client: &Client, job: JobId, voice: &Voice) {
     }
     for row in &explanation.reasons {
         if let ReasonRow { text, reason: Reason::JobPaused { .. } | Reason::PlatformRests { .. } } = row {
-            voice.say(&format!("warning: job {job} waits: {text}"));
+            voice.say(&format!("warning: {text}"));
         }
     }
 }

@@ -395,6 +395,27 @@ impl Turn<'_> {
         }
     }
 
+    /// Notes whether a listing failed. One that does not, after several that did, lifts the pause of what failed meanwhile.
+    fn note_listing(&mut self, id: PlatformId, failure: Option<&String>) {
+        let now = self.now;
+        let Some(state) = self.volatile.platforms.get_mut(&id) else { return };
+        state.unlisted = failure.cloned();
+        if failure.is_some() {
+            if state.n_unlisted == 0 {
+                state.unlisted_since = now;
+            }
+            state.n_unlisted = state.n_unlisted.saturating_add(1);
+            return;
+        }
+        let was_away = std::mem::take(&mut state.n_unlisted) >= N_UNLISTED_FOR_OUTAGE;
+        if was_away && state.full.is_none() && state.failed_at >= state.unlisted_since {
+            // It answers again: what failed with its listings may work, too. A listing that fails now and then says nothing
+            // of what else fails.
+            state.blocked_until = state.blocked_until.min(now);
+            self.volatile.arm_platform(id, now);
+        }
+    }
+
     /// A listing by tag resolves what is unknown, ends what is gone, and cancels what is not wanted.
     pub(super) fn platform_listed(
         &mut self,
@@ -402,23 +423,7 @@ impl Turn<'_> {
         asked_at: Time,
         result: Result<Vec<ListedAllocation>, String>,
     ) {
-        if let Some(state) = self.volatile.platforms.get_mut(&id) {
-            state.unlisted = result.as_ref().err().cloned();
-            if result.is_err() {
-                if state.n_unlisted == 0 {
-                    state.unlisted_since = self.now;
-                }
-                state.n_unlisted = state.n_unlisted.saturating_add(1);
-            } else if std::mem::take(&mut state.n_unlisted) >= N_UNLISTED_FOR_OUTAGE
-                && state.full.is_none()
-                && state.failed_at >= state.unlisted_since
-            {
-                // It answers again: what failed with its listings may work, too. A listing that fails now and then says
-                // nothing of what else fails.
-                state.blocked_until = state.blocked_until.min(self.now);
-                self.volatile.arm_platform(id, self.now);
-            }
-        }
+        self.note_listing(id, result.as_ref().err());
         let Ok(listed) = result else { return self.volatile.arm_platform(id, self.now + STRAYS_AGAIN) };
         self.note_troubles(&listed);
         self.note_queue_reasons(id, &listed);

@@ -15,13 +15,13 @@ pub(super) fn remove_users(users: &Path) {
     for entry in fs::read_dir(users).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let pid = name.to_str().and_then(|name| name.split('-').next()).unwrap_or_default();
-        // Where locks do not work nobody seems to have one; where the number was given to somebody else, that
-        // one's end is waited for.
+        // Where locks do not work nobody seems to have one. The number may be another process's by now.
         let is_free = match OpenOptions::new().write(true).open(entry.path().join("alive")) {
             Ok(file) => private::lock(&file),
             Err(error) => error.kind() == io::ErrorKind::NotFound,
         };
-        if is_free && !Path::new("/proc").join(pid).exists() {
+        let is_gone = || !Path::new("/proc").join(pid).exists() || is_user_dead(&entry.path());
+        if is_free && is_gone() {
             // What stays is tried again by the next agent.
             let _ = fs::remove_dir_all(entry.path());
         }
@@ -90,14 +90,15 @@ fn remove(root: &Path, top: &Path) {
 
 /// Whether this is a cache whose agents were all killed, on this host.
 fn is_dead(root: &Path) -> bool {
-    let host = host();
-    let is_user_dead = |user: &PathBuf| {
-        let Ok(keeper) = fs::read_to_string(user.join("alive")) else { return false };
-        keeper.split_once(' ').is_some_and(|(at, keepers)| at == host && leftovers::are_gone(keepers))
-    };
     let users = users(root);
     // A cache without users may be about to have one.
-    is_cache(root) && !users.is_empty() && users.iter().all(is_user_dead)
+    is_cache(root) && !users.is_empty() && users.iter().all(|user| is_user_dead(user))
+}
+
+/// Whether the agent whose folder in a cache this is was of this host and is no more.
+fn is_user_dead(user: &Path) -> bool {
+    let Ok(keeper) = fs::read_to_string(user.join("alive")) else { return false };
+    keeper.split_once(' ').is_some_and(|(at, keepers)| at == host() && leftovers::are_gone(keepers))
 }
 
 fn users(root: &Path) -> Vec<PathBuf> {
