@@ -9,7 +9,7 @@ pub fn is_no_file(status: u16, is_part_wanted: bool) -> Option<&'static str> {
         206 => Some("a part of the file, which nobody asked for"),
         // It may be there the next time.
         202 => Some("the file is not there yet"),
-        200..300 => Some("no file; one comes with 200"),
+        _ if (200..300).contains(&status) => Some("no file; one comes with 200"),
         _ => Some("no file"),
     }
 }

@@ -158,7 +158,8 @@ impl QuotingTracker {
             }
             let in_double =
                 self.levels[..innermost].last().is_some_and(|level| level.quoting == Quoting::Double);
-            if !"$`\\".contains(character) && !(in_double && character == '"') {
+            let is_eaten = "$`\\".contains(character) || (in_double && character == '"');
+            if !is_eaten {
                 self.step('\\');
             }
             return self.step(character);
