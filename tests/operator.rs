@@ -314,6 +314,24 @@ fn what_is_new_in_the_configuration_is_taken_up_while_the_manager_runs() {
 }
 
 #[test]
+fn platform_that_needs_tls_is_told_and_keeps_no_other_from_being_attached() {
+    let sandbox = Sandbox::new();
+    let here = "platforms:\n  - {name: here, adapter: local, cores: 1}\n";
+    sandbox.write("manager.yaml", here);
+    let manager = sandbox.serve(sandbox.command(&["serve", "--config", "manager.yaml"]));
+    let far = "  - {name: far, adapter: slurm, cores: 1, ssh: ada@far.invalid}\n";
+    sandbox.write("manager.yaml", &format!("{here}{far}  - {{name: more, adapter: local, cores: 1}}\n"));
+    let output = sandbox.run(&["platform", "reload"]);
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+    let told = "platform more is attached\nplatform far is not attached: it needs TLS, which this manager does not speak; \
+                start the manager anew\n";
+    assert_eq!(text(&output.stdout), told);
+    let said = sandbox.ok(&["platform", "detach", "more"]);
+    assert!(said.contains("platform more is detached"), "{said}");
+    ends(&sandbox, manager);
+}
+
+#[test]
 fn what_was_measured_of_applications_outlives_the_manager_until_it_is_forgotten() {
     let sandbox = Sandbox::new();
     sandbox.write("job.yaml", "command: test {n} -lt 4\napplication: dock\nsweep: {n: {range: [1, 5]}}\n");

@@ -153,7 +153,7 @@ impl GridEngine {
         let options: Vec<&str> =
             self.site.options.iter().flat_map(|option| option.split_whitespace()).collect();
         words.extend(options.iter().map(|option| (*option).to_owned()));
-        // What is asked for behind `-soft` need not be given, and the resources of pilots follow.
+        // `-soft` makes all requests after it optional. The pilot's resources follow, and are not.
         words.extend(options.contains(&"-soft").then(|| "-hard".to_owned()));
         words
     }

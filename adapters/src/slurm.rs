@@ -439,7 +439,7 @@ fn state_of(state: &str, reason: &str) -> BatchState {
         "STOPPED" | "SUSPENDED" => BatchState::Suspended,
         "COMPLETED" | "CANCELLED" | "FAILED" | "BOOT_FAIL" | "NODE_FAIL" | "OUT_OF_MEMORY" | "DEADLINE"
         | "TIMEOUT" | "PREEMPTED" => BatchState::Ended,
-        // Another cluster of the federation has the job, which goes on there: `REVOKED`.
+        // `REVOKED`, too: the job goes on at another cluster of the federation.
         _ => BatchState::Unknown(state.to_owned()),
     }
 }

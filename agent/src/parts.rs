@@ -21,8 +21,8 @@ const LEFT_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 /// Characters of the digest of a place.
 const PLACE_CHARS: usize = 16;
 
-/// What the names of this process's parts begin with: `.pilotfish-PLACE-PID-START-`. Whoever makes one appends what no other
-/// has.
+/// Returns the beginning of the names of this process's parts: `.pilotfish-PLACE-PID-START-`. The caller appends a suffix
+/// that no other part has.
 pub fn prefix() -> String {
     /// The process whose prefix was made last, as forked ones need another, and the prefix.
     static MADE: Mutex<Option<(u32, String)>> = Mutex::new(None);
@@ -64,7 +64,7 @@ pub fn remove_dead(folder: &Path) -> usize {
         facts.is_file() && facts.uid() == user && writer.is_dead(proc, place.as_deref(), age)
     };
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    // What cannot be removed is for the next.
+    // The next process that writes here tries again to remove a part that cannot be removed now.
     let n = entries.filter(is_dead).filter(|entry| fs::remove_file(entry.path()).is_ok()).count();
     if n > 0 {
         tracing::info!(folder = %folder.display(), n, "removed parts of files that killed processes have left");
@@ -72,7 +72,7 @@ pub fn remove_dead(folder: &Path) -> usize {
     n
 }
 
-/// Who writes a part, by the part's name.
+/// The process that writes a part, read from the part's name.
 struct Writer {
     place: String,
     pid: i32,
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn who_writes_a_part_stands_in_its_name() {
+    fn name_of_a_part_tells_the_process_that_writes_it() {
         for name in [".pilotfish-a1b2c3", ".pilotfish-0123456789abcdef", ".pilotfish-0123456789abcdef-x-1-a"]
         {
             assert!(Writer::of(name).is_none(), "{name}");

@@ -383,8 +383,8 @@ struct Mover {
 
 type Tell = Arc<dyn Fn(Moved) + Send + Sync>;
 
-/// What the tags of all pilots of a manager's store begin with, and of no other: numbers of jobs mean nothing beyond that
-/// store. A manager that is started again with it has the same, whatever its address.
+/// Returns the beginning of a tag that all pilots of one manager's store share, and no pilots of other stores. A job's number
+/// means one job only together with it. It stays when the manager is started again, at whatever address.
 pub(crate) fn family_of(tag: &str) -> &str {
     tag.rsplit_once('-').map_or(tag, |(family, _)| family)
 }

@@ -140,8 +140,10 @@ pub async fn find_live(place: &Where) -> Result<Living, Failure> {
     if named_folder(place)?.is_some() || folder == run || !run.join(STORE_FILE).is_file() {
         return Ok(Living { client: *client, folder, place: place.clone() });
     }
-    let (used, place) = match name_of(&folder) {
+    let has_name = folder.parent().is_some_and(|parent| Some(parent) == home_folder().as_deref());
+    let (used, place) = match name_of(&folder).filter(|_| has_name) {
         Some(name) => (format!("the manager `{name}`"), Where { dir: None, manager: Some(name) }),
+        // Only those in `~/.pilotfish` are found by a name.
         None => {
             (format!("the one in {}", show_path(&folder)), Where { dir: Some(folder.clone()), manager: None })
         }

@@ -153,10 +153,8 @@ impl Attacher {
 
     /// The ids that the store has of a platform's allocations that may be there still, with their tags.
     async fn servers_of(&self, platform: &str) -> Result<Vec<(String, String)>, Ended> {
-        let query = Query::Allocations { with_ended: false };
-        let answer = self.handle.ask(|request| Event::Asked { request, query }).await?;
-        let Answer::Allocations(all) = answer else { return Ok(Vec::new()) };
-        let there = all.into_iter().filter(|held| held.platform == platform);
+        let there = self.handle.allocations_there().await?.into_iter();
+        let there = there.filter(|held| held.platform == platform);
         Ok(there.filter_map(|held| Some((held.batch_id?, held.tag))).collect())
     }
 

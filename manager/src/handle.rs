@@ -5,7 +5,10 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use scheduler::engine::interface::{Answer, Event, Notice, RequestId};
+use scheduler::engine::{
+    interface::{Answer, Event, Notice, Query, RequestId},
+    views::AllocationView,
+};
 use tokio::sync::{broadcast, mpsc, oneshot};
 
 /// Events waiting for the engine at most; whoever asks beyond waits.
@@ -55,6 +58,16 @@ impl Handle {
         let answer = answer.await.map_err(|_| Ended);
         hang_up.is_answered = true;
         answer
+    }
+
+    /// Asks for the allocations of all platforms that may be there still.
+    pub(crate) async fn allocations_there(&self) -> Result<Vec<AllocationView>, Ended> {
+        let query = Query::Allocations { with_ended: false };
+        match self.ask(|request| Event::Asked { request, query }).await? {
+            Answer::Allocations(there) => Ok(there),
+            // No other answers that.
+            _ => Ok(Vec::new()),
+        }
     }
 
     /// Tells the engine something that has no answer.

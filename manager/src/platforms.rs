@@ -18,9 +18,7 @@ use adapters::{
 };
 use scheduler::{
     engine::{
-        interface::{
-            Answer, Event, KnownAllocation, LeftThere, ListedAllocation, PlatformSpec, Query, SubmitOutcome,
-        },
+        interface::{Event, KnownAllocation, LeftThere, ListedAllocation, PlatformSpec, SubmitOutcome},
         scaling::{Provider, Ratio, ScaleTrouble},
     },
     ids::{AllocationId, PlatformId},
@@ -474,7 +472,7 @@ impl Worker {
         for tag in &there {
             self.documents.insert(tag.clone(), asked_at);
         }
-        // A listing that does not show a job may be late: as long as the engine counts with the job, so does its pilot.
+        // A listing that does not show a job may be late. The engine knows better whether the job may still begin.
         for known in &self.known {
             self.documents.insert(known.tag.clone(), asked_at);
         }
@@ -490,22 +488,16 @@ impl Worker {
                 }
             }
         }
+        // Platforms may share a folder: documents of the others stay, too.
         if !self.is_swept
-            && let Some(wanted) = self.tags_of_all().await
+            && let Ok(of_all) = self.handle.allocations_there().await
         {
             self.is_swept = true;
-            if let Err(what) = self.place.sweep(&self.tag_prefix, &[there, wanted].concat()).await {
+            let wanted: Vec<String> =
+                there.into_iter().chain(of_all.into_iter().map(|held| held.tag)).collect();
+            if let Err(what) = self.place.sweep(&self.tag_prefix, &wanted).await {
                 tracing::warn!(platform = self.spec.name, what, "join documents may be left there");
             }
-        }
-    }
-
-    /// The tags of allocations that may be there on any platform of the manager: platforms may share a folder.
-    async fn tags_of_all(&self) -> Option<Vec<String>> {
-        let query = Query::Allocations { with_ended: false };
-        match self.handle.ask(|request| Event::Asked { request, query }).await {
-            Ok(Answer::Allocations(all)) => Some(all.into_iter().map(|held| held.tag).collect()),
-            Ok(_) | Err(_) => None,
         }
     }
 

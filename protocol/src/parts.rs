@@ -1,15 +1,13 @@
 //! Names of files that are not whole yet. They lie beside those that they become, in folders of users.
 
-/// What the names of all of them begin with.
+/// What the names begin with. On hosts that are reached by SFTP it follows the name of the file that is to be, ...
 pub const PART_PREFIX: &str = ".pilotfish-";
-/// What follows the names of those on hosts that are reached by SFTP ...
-const PART_MARK: &str = ".pilotfish-";
-/// ... and ends them.
+/// ... and this ends the name.
 const PART_END: &str = ".part";
 
 /// Whether a file's name, without folders, is that of one which Pilotfish has not finished. Nobody's input is one.
 pub fn is_part(name: &str) -> bool {
-    name.starts_with(PART_PREFIX) || (name.contains(PART_MARK) && name.ends_with(PART_END))
+    name.starts_with(PART_PREFIX) || (name.contains(PART_PREFIX) && name.ends_with(PART_END))
 }
 
 #[cfg(test)]

@@ -311,6 +311,11 @@ fn submissions_and_stops_mean_the_manager_of_the_last_job_too() {
     submit("again", &[]);
     all_show(&sandbox, "again", &[]);
     all_show(&sandbox, "again", &["--dir", "m"]);
+    // The flags of what is advised lead to the same one.
+    sandbox.ok(&["run", "-q", "--", "echo", "old"]);
+    submit("there", &["--dir", "m"]);
+    let said = text(&sandbox.run(&["submit", "--", "true"]).stderr);
+    assert!(said.contains("no manager is running in ./.pilotfish; using the one in ./m"), "{said}");
     sandbox.ok(&["stop"]);
     assert_eq!(other.wait(), Some(0));
     assert_eq!(sandbox.ok(&["jobs", "-q", "--manager", "default"]), "");

@@ -104,7 +104,7 @@ fn the_join_document_is_in_a_private_file_that_the_script_takes_away() {
 }
 
 #[test]
-fn what_a_pilot_needs_is_not_asked_for_softly() {
+fn options_with_soft_are_followed_by_hard_and_the_pilots_resources() {
     let mut soft = grid_engine();
     soft.site.options = vec!["-soft -l scratch=1".into()];
     let (output, _) = submit(&soft, request(1, 2), "");

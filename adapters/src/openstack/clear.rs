@@ -1,9 +1,6 @@
 //! The end of a manager: nobody lists its servers after it.
 
-use std::{
-    collections::BTreeMap,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use super::{OpenStack, locked};
 use crate::command::BatchId;
@@ -28,9 +25,9 @@ impl OpenStack {
     /// Some may be there still.
     pub async fn clear(&self, tag_prefix: &str, limit: Duration) -> Result<(), Left> {
         let began = Instant::now();
-        let (mut seen, mut n_empty) = (BTreeMap::new(), 0);
+        let (mut seen, mut n_empty) = (locked(&self.there).clone(), 0);
         loop {
-            seen.extend(locked(&self.there).clone());
+            // A look forgets what it does not find.
             self.remember(seen.clone());
             let left = self.try_to_clear(tag_prefix).await;
             seen.extend(locked(&self.there).clone());

@@ -92,8 +92,8 @@ impl Mover {
         input: &TaskInput,
         held: &Arc<Held>,
     ) -> Result<Pin, FailureKind> {
-        // What an address holds may change from job to job, not for the tasks of one. A cache may outlive the manager's
-        // store, and the next store has jobs of the same numbers at the same address.
+        // All tasks of a job get the same contents of an address; another job may get newer ones. A cache may outlive the
+        // manager's store, and the next store has jobs of the same numbers at the same address.
         let key = match input.sha256 {
             Some(sha256) => sha256,
             None => sha256::of(format!("{} {job} {}", self.family, input.from).as_bytes()),

@@ -1,4 +1,4 @@
-//! What servers reply to who wants a file or sends one: whether that is what was wanted, and else what they say.
+//! Replies of servers that are asked for a file or sent one: whether they are what was wanted, and else what the server says.
 
 use protocol::{
     answers::{is_no_file, is_not_taken},
@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 
 use super::transfer::{Trouble, cause};
 
-/// What is read of a refusal.
+/// So many bytes are read of a refusal.
 const REFUSAL_BYTES_MAX: usize = 16 << 10;
 
 /// What a reply is to bring.

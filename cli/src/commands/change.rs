@@ -66,14 +66,13 @@ pub async fn change(targets: &[String], view: &ViewArgs, change: Change) -> Resu
             Some(_) => vec![target.jobs.resolve_one(&client).await?],
             None => jobs_of(&target.jobs, &client, change).await?,
         };
-        let (first, last) = (jobs.first().copied(), jobs.last().copied());
-        let are_stages = target.jobs == JobSelector::Last && first != last;
-        let n_before = rows.len();
+        let are_stages = target.jobs == JobSelector::Last && jobs.len() > 1 && change != Change::Retry;
+        let (last, n_before) = (jobs.last().copied(), rows.len());
         for job in jobs {
             let view = client.job(job).await?;
-            // Stages that are over, some of them by this, are passed over, unless all are.
-            let is_needed = Some(job) == last && rows.len() == n_before;
-            if are_stages && change != Change::Retry && view.ended_at.is_some() && !is_needed {
+            // Stages that are over, some of them by this change, are left out. If all are, the last one says so.
+            let says_so = Some(job) == last && rows.len() == n_before;
+            if are_stages && view.ended_at.is_some() && !says_so {
                 continue;
             }
             if let Some(refusal) = target.tasks.as_ref().and_then(|tasks| beyond(&view, tasks)) {

@@ -14,7 +14,7 @@ use super::{
     limits,
     record::{DrainCause, Record},
     settings::Settings,
-    volatile::PlatformState,
+    volatile::{PlatformState, Unlisted},
     wanted::{n_hypothetical, n_pilots},
 };
 use crate::{
@@ -395,22 +395,20 @@ impl Turn<'_> {
         }
     }
 
-    /// Notes whether a listing failed. One that does not, after several that did, lifts the pause of what failed meanwhile.
+    /// Notes whether a listing failed. The first that does not, after several that did, lifts the pause of what failed
+    /// meanwhile: that may work again, too. A listing that fails now and then says nothing of what else fails.
     fn note_listing(&mut self, id: PlatformId, failure: Option<&String>) {
         let now = self.now;
         let Some(state) = self.volatile.platforms.get_mut(&id) else { return };
-        state.unlisted = failure.cloned();
-        if failure.is_some() {
-            if state.n_unlisted == 0 {
-                state.unlisted_since = now;
-            }
-            state.n_unlisted = state.n_unlisted.saturating_add(1);
+        let before = state.unlisted.take();
+        if let Some(what) = failure {
+            let (n, since) = before.map_or((0, now), |before| (before.n, before.since));
+            state.unlisted = Some(Unlisted { what: what.clone(), n: n.saturating_add(1), since });
             return;
         }
-        let was_away = std::mem::take(&mut state.n_unlisted) >= N_UNLISTED_FOR_OUTAGE;
-        if was_away && state.full.is_none() && state.failed_at >= state.unlisted_since {
-            // It answers again: what failed with its listings may work, too. A listing that fails now and then says nothing
-            // of what else fails.
+        let was_away =
+            before.is_some_and(|before| before.n >= N_UNLISTED_FOR_OUTAGE && state.failed_at >= before.since);
+        if was_away && state.full.is_none() {
             state.blocked_until = state.blocked_until.min(now);
             self.volatile.arm_platform(id, now);
         }

@@ -526,8 +526,10 @@ impl Reader<'_> {
             retry_in: state.blocked_until.since(self.now),
             what: what.clone(),
         });
-        let unlisted = state.unlisted.clone();
-        let unlisted = unlisted.map(|what| Reason::PlatformUnlisted { platform: platform(), what });
+        let unlisted = state
+            .unlisted
+            .as_ref()
+            .map(|unlisted| Reason::PlatformUnlisted { platform: platform(), what: unlisted.what.clone() });
         unlisted.into_iter().chain(fails).chain(full).collect()
     }
 

@@ -636,7 +636,10 @@ impl<'a> Reader<'a> {
             n_allocations_unknown: there().filter(is_unknown).count() as u64,
             used_cores: used.map(|state| u64::from(state.used.cores)).sum(),
             n_failures: state.map_or(0, |state| state.n_failures),
-            last_failure: state.and_then(|state| state.unlisted.clone().or(state.last_failure.clone())),
+            last_failure: state.and_then(|state| {
+                let unlisted = state.unlisted.as_ref().map(|unlisted| unlisted.what.clone());
+                unlisted.or(state.last_failure.clone())
+            }),
             waits_for_person: state.and_then(|state| state.waits_for_person.clone()),
             mode: self.durable.mode(id),
             is_attached: state.is_some_and(|state| state.is_attached),

@@ -280,6 +280,17 @@ pub struct Keep {
     pub until: Time,
 }
 
+/// Listings of a platform that failed in a row.
+#[derive(Clone, Debug)]
+pub struct Unlisted {
+    /// Why the last of them failed.
+    pub what: String,
+    /// How many.
+    pub n: u32,
+    /// When the first of them failed.
+    pub since: Time,
+}
+
 /// A platform's fortunes.
 #[derive(Clone, Debug, Default)]
 pub struct PlatformState {
@@ -295,11 +306,8 @@ pub struct PlatformState {
     pub last_failure: Option<String>,
     /// The limit by which it took no more jobs when it was last asked, in its words.
     pub full: Option<String>,
-    /// Why its last listing failed; `None`: it did not.
-    pub unlisted: Option<String>,
-    /// How many listings have failed in a row, and when the first of them did.
-    pub n_unlisted: u32,
-    pub unlisted_since: Time,
+    /// Its last listings that failed; `None`: the last one did not.
+    pub unlisted: Option<Unlisted>,
     /// Why its connection waits for a person; `None`: it does not.
     pub waits_for_person: Option<String>,
     /// When its timer is due.

@@ -89,7 +89,10 @@ struct Classes {
 impl Pair<'_> {
     /// The rule that the orders of the sweeps give without a look at single tasks, if they do.
     fn by_order(&self) -> Option<Edges> {
-        if self.rule == Rule::Same && self.is_aligned() && (self.is_whole() || self.is_told_apart()) {
+        if self.rule == Rule::Same
+            && self.is_aligned()
+            && (self.have_same_parameters() || self.tells_tasks_apart())
+        {
             return Some(Edges::Same);
         }
         if self.own.sample.is_some() || self.on.sample.is_some() {
@@ -119,12 +122,12 @@ impl Pair<'_> {
     }
 
     /// Whether both stages have the same parameters and no others: tasks with the same values differ in nothing.
-    fn is_whole(&self) -> bool {
+    fn have_same_parameters(&self) -> bool {
         [self.own, self.on].iter().all(|sweep| sweep.names().count() == self.common.len())
     }
 
     /// Whether the values of the common parameters name one task only, as far as that can be told cheaply.
-    fn is_told_apart(&self) -> bool {
+    fn tells_tasks_apart(&self) -> bool {
         self.own.dimensions.iter().all(|dimension| {
             let columns = self.common_columns(dimension);
             dimension.len() <= 1 || (!columns.is_empty() && is_distinct(dimension.len(), &columns))
@@ -160,7 +163,7 @@ impl Pair<'_> {
             return Err(self.too_many(n_own.max(n_on), "tasks"));
         }
         let classes = self.classes(n_own, n_on);
-        if self.rule == Rule::Same && classes.own == classes.on && self.is_whole() {
+        if self.rule == Rule::Same && classes.own == classes.on && self.have_same_parameters() {
             return Ok(Edges::Same);
         }
         let mut is_taken = vec![false; classes.starts.len()];
