@@ -190,6 +190,10 @@ fn commands_beside_a_run_that_is_over_mean_its_jobs_until_a_manager_gets_one() {
     page.ends("to cancel after that", &["cancel", "1"], 0);
     page.ends("a task that was cancelled", &["task", "1.0", "--manager", "default"], 0);
     page.sandbox.ok(&["submit", "-q", "--manager", "default", "--", "true"]);
+    std::os::unix::fs::symlink("home", page.sandbox.path().join("linked")).expect("a link");
+    let mut read = page.sandbox.command(&["job", "1", "-q"]);
+    read.env("HOME", page.sandbox.path().join("linked"));
+    page.case_as("to read where the home folder is a link", "job 1 -q", read, 0);
     page.ends("to stop", &["stop"], 0);
     assert_eq!(manager.wait(), Some(0));
     page.ends("to read what has ended", &["job", "1", "-q"], 0);

@@ -134,13 +134,19 @@ fn note_beside_run(here: &Path, last: &Use) {
     };
 }
 
-/// The folder of the manager that the last job of the current folder went to, relative to that when it is inside.
+/// The folder of the manager that the last job of the current folder went to, as users name it: by the home folder
+/// when a name finds it there, else relative to the current folder when it is inside.
 pub fn recall() -> Option<PathBuf> {
     let here = here()?;
     let manager = last_use(&here)?.manager;
     let run = PathBuf::from(RUN_FOLDER);
     if run.canonicalize().is_ok_and(|run| run == manager) {
         return Some(run);
+    }
+    // The record has the path without links, and many a home folder is one.
+    let named = home_folder().zip(manager.file_name()).map(|(home, name)| home.join(name));
+    if let Some(named) = named.filter(|named| named.canonicalize().is_ok_and(|named| named == manager)) {
+        return Some(named);
     }
     match manager.strip_prefix(&here) {
         Ok(inside) if !inside.as_os_str().is_empty() => Some(inside.to_owned()),
