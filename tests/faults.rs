@@ -1,9 +1,9 @@
-//! Some thousand seeds of the fault simulation. `tests/run --long` takes many more, and `tests/faults` any number.
+//! Some seeds of the fault simulation. `tests/run --long` takes many more, and `tests/faults` any number.
 
 use simulator::faults::run_many;
 use tests::Sandbox;
 
-const N_SEEDS: u64 = 3_000;
+const N_SEEDS: u64 = 1_500;
 
 #[test]
 fn every_rule_holds_under_the_first_seeds() {

@@ -247,7 +247,8 @@ impl JsonSchema for SweepForm {
             "anyOf": [generator.subschema_for::<Vec<Text>>(), generator.subschema_for::<Source>()],
         });
         let group = json_schema!({ "type": "object", "additionalProperties": source, "minProperties": 1 });
-        let csv = generator.subschema_for::<CsvForm>();
+        let table = generator.subschema_for::<CsvForm>();
+        let csv = json_schema!({ "anyOf": [{ "type": "string", "minLength": 1 }, table] });
         json_schema!({
             "type": "object",
             "description": "Parameters and their values, in order.",

@@ -130,7 +130,10 @@ impl Reader<'_> {
     }
 
     fn csv(&mut self, node: &Node<'_>) -> Option<CsvForm> {
-        let expected = "write {file: params.csv, columns: [alpha, beta]}";
+        let expected = "write the table's file, or {file: params.csv, columns: [alpha, beta]}";
+        if let Value::String(file) = node.value {
+            return Some(CsvForm { file: file.clone(), columns: None, header: None, delimiter: None });
+        }
         let mut fields = self.fields(node, &["file", "columns", "header", "delimiter"], expected)?;
         let file = self.required(&mut fields, node, "file", expected);
         let (columns, delimiter) = (fields.take("columns"), fields.take("delimiter"));
