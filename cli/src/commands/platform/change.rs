@@ -17,7 +17,7 @@ Examples:
   pilotfish platform drain cluster  what waits there is cancelled, pilots leave
   pilotfish platform resume cluster
 
-What was set here stays set when the manager starts again.";
+What you set stays set when the manager starts again.";
 
 /// Which.
 #[derive(Args)]
