@@ -55,7 +55,7 @@ YAML
 file dock.yaml
 text '`check` needs no manager. It shows how many tasks there are and the first ones as they would run.'
 run 'pilotfish check dock.yaml --limit 2'
-text 'What is wrong is said with line, field, what was found and what would be right, all of it at once.'
+text 'All mistakes are reported at once, each with line, field, what was found and what would be right.'
 sed -e 's/{seed} % 7/{sead} % 7/; s/retries: 1/retrys: 1/; s/1m/60/' dock.yaml >wrong.yaml
 run 'pilotfish check wrong.yaml'
 text 'A billion tasks cost no more than two.'
@@ -65,15 +65,15 @@ run 'pilotfish schema job | head -n 6'
 text '## Run it here'
 text '`run` does everything in one process and one folder, `.pilotfish`. On a terminal it shows a bar.'
 run 'pilotfish run dock.yaml'
-text 'The same command again goes on with what was left; what failed stays failed unless you say otherwise. The folder can be read afterwards.'
+text 'The same command again goes on with what was left. Failed tasks stay failed unless you add `--retry-failed`. Other commands read the folder afterwards.'
 run 'pilotfish run dock.yaml'
 run 'pilotfish tasks last --state failed'
-text 'Without a file, in the habit of GNU parallel:'
+text 'Without a file, in the style of GNU parallel:'
 run "pilotfish run --dir shorthand -- 'echo {1} and {2}' ::: a b ::: 1 2"
 run 'pilotfish logs last --dir shorthand'
 
 text '## A manager that stays'
-text '`pilotfish serve &` starts a manager in `~/.pilotfish/default`. The other commands find it by themselves.'
+text '`pilotfish serve &` starts a manager in `~/.pilotfish/default`. The other commands find it.'
 # With the records of which manager this folder used: that one is gone.
 rm -rf .pilotfish shorthand "$HOME/.pilotfish/.last"
 pilotfish serve --cores 2 >"$work/serve.log" 2>&1 &
@@ -128,7 +128,7 @@ run 'pilotfish wait 2 3'
 run 'pilotfish jobs --manager other'
 
 text '## The end'
-text 'Ctrl-C or SIGTERM end the manager alone: its pilots go on and come back to the next one. `stop` ends them too.'
+text 'Ctrl-C or SIGTERM end only the manager: its pilots go on and come back to the next one. `stop` ends them too.'
 run 'pilotfish stop'
 server=
 exec 3>&-

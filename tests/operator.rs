@@ -39,7 +39,7 @@ fn a_budget_holds_until_it_is_raised() {
     let (sandbox, manager) = serve();
     assert_eq!(allocations(&sandbox), ["1", "2"]);
     let shown = sandbox.ok(&["platform", "show", "here"]);
-    assert!(shown.contains("0 are spent and 2 are kept for allocations that are there"), "{shown}");
+    assert!(shown.contains("0 are spent and 2 are reserved for present allocations"), "{shown}");
     let limits = sandbox.ok(&["platform", "limits", "here", "--core-hours", "3"]);
     assert!(limits.contains("core_hours                 3"), "{limits}");
     until("a third is there", || allocations(&sandbox).len() == 3);
@@ -251,7 +251,7 @@ fn what_is_new_in_the_configuration_is_taken_up_while_the_manager_runs() {
     assert_eq!(homeless.status.code(), Some(2), "{said}");
     assert!(said.contains("found no host of `farm`; say where it is with --ssh HOST"), "{said}");
     let said = sandbox.ok(&["platform", "attach", "local", "more", "--cores", "1", "--pilots-max", "1"]);
-    assert!(said.ends_with(" tries it. Of the manager that runs:\nplatform more is attached\n"), "{said}");
+    assert!(said.ends_with(" tries it. The running manager:\nplatform more is attached\n"), "{said}");
     let n_pilots = |name: &str| sandbox.json(&["platform", "show", name])["n_pilots"].as_u64();
     until("both have pilots", || (n_pilots("here"), n_pilots("more")) == (Some(1), Some(1)));
     let with_more = sandbox.read("manager.yaml");

@@ -166,7 +166,7 @@ fn what_is_misspelt_is_refused_before_anything_runs() {
     }
     sandbox.ok(&["platform", "pause", "far"]);
     let refused = sandbox.run(&["profile", "dock", "--platforms", "near,far"]);
-    assert!(text(&refused.stderr).contains("platform far rests"), "{refused:?}");
+    assert!(text(&refused.stderr).contains("platform far is paused, drained or detached"), "{refused:?}");
     assert_eq!(sandbox.json(&["jobs"]).as_array().map(Vec::len), Some(2));
     ends(&sandbox, manager);
 }

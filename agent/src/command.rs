@@ -51,18 +51,18 @@ pub enum AgentCommand {
         #[arg(default_value = "")]
         tag_prefix: String,
     },
-    /// Tell pilots of this host and user to end; those that have ended already are no error
+    /// Tell pilots of this host and user to end; it is no error if they have ended already
     Cancel {
         /// Process ids as `start` and `list` print them
         #[arg(required = true)]
         pids: Vec<i32>,
     },
-    /// Show what tasks had written that ran when their pilot was killed
+    /// Show the output of tasks that ran when their pilot was killed
     Output {
         /// The pilot's folder, or its output file there
         path: PathBuf,
     },
-    /// Lead pilots that come to this host to the manager's tunnel; prints its name and the port where they are to come
+    /// Relay pilots' connections on this host to the manager's tunnel; prints this host's name and the port
     Relay(RelayArgs),
     /// Be that relay: standard input is its listener
     #[command(hide = true)]

@@ -93,7 +93,7 @@ impl Left {
         let shown = show_path(&self.folder);
         let mut ways = Vec::new();
         if self.folder == Path::new(RUN_FOLDER) {
-            ways.push("go on with a job of this folder by its `pilotfish run` again (with --retry-failed for what failed)".to_owned());
+            ways.push("repeat the `pilotfish run` of a job of this folder to go on with it (with --retry-failed for what failed)".to_owned());
         }
         ways.push(format!(
             "start one with `pilotfish serve --dir {}`",

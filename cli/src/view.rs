@@ -25,7 +25,7 @@ pub struct ViewArgs {
     /// Show JSON, for programs
     #[arg(long)]
     pub json: bool,
-    /// Show only the numbers or names
+    /// Show only the essential: numbers, names or states
     #[arg(short, long, conflicts_with = "json")]
     pub quiet: bool,
 }
@@ -33,7 +33,7 @@ pub struct ViewArgs {
 /// `--watch`
 #[derive(Args, Clone, Debug, Default)]
 pub struct WatchArgs {
-    /// Show it again and again, every 2 seconds or as many as given
+    /// Repeat every 2 seconds, or as many as given
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "2")]
     pub watch: Option<String>,
 }

@@ -539,7 +539,7 @@ impl Reason {
             Reason::ShuttingDown => write!(f, "the manager is shutting down: nothing new begins"),
             Reason::PlatformHas { n_live, n_waiting, n_max, n_wanted } => write!(
                 f,
-                "{n_live} pilot{} there or asked for ({n_waiting} still to come) of at most {n_max}; the work at hand wants {n_wanted} more",
+                "{n_live} pilot{} there or asked for ({n_waiting} still to come) of at most {n_max} (pilots_max); {n_wanted} more are to be asked for",
                 plural(*n_live)
             ),
             Reason::AllocationUnknown { tag, what } => {
@@ -623,7 +623,7 @@ impl Reason {
             ),
             Reason::BudgetSpent { platform, spent, committed, most, each } => write!(
                 f,
-                "of {} core-hours on {platform}, {} are spent and {} are kept for allocations that are there; one more takes {} (core_hours)",
+                "of {} core-hours on {platform}, {} are spent and {} are reserved for present allocations; one more takes {} (core_hours)",
                 core_hours(*most),
                 core_hours(*spent),
                 core_hours(*committed),
@@ -631,7 +631,7 @@ impl Reason {
             ),
             Reason::MoneySpent { platform, spent, committed, most, each, currency } => write!(
                 f,
-                "of {most} {currency} on {platform}, {spent} are spent and {committed} are kept for allocations that are there; one more costs {each} (budget)"
+                "of {most} {currency} on {platform}, {spent} are spent and {committed} are reserved for present allocations; one more costs {each} (budget)"
             ),
             Reason::UserBudgetSpent { platform, user, used, held, most } => write!(
                 f,

@@ -57,9 +57,9 @@ pub struct AllocationArgs {
 enum AllocationCommand {
     /// List allocations
     List(ListArgs),
-    /// Show one in full
+    /// Show an allocation in full
     Show(ShowArgs),
-    /// Take some back
+    /// Cancel allocations
     Cancel(CancelArgs),
 }
 
@@ -94,7 +94,7 @@ struct CancelArgs {
     /// Their numbers
     #[arg(value_name = "NUMBER", required = true)]
     ids: Vec<u64>,
-    /// Kill what their pilots run
+    /// Kill running tasks instead of waiting; they run again elsewhere
     #[arg(long)]
     now: bool,
     #[command(flatten)]

@@ -24,11 +24,11 @@ Examples:
   pilotfish fetch 3.17 --to /tmp/look
   pilotfish fetch last --overwrite
 
-Files come to where the job's `outputs` say, below the folder it was submitted
-from; those of other users' jobs only to a folder that --to names. A file is
-written whole or not at all. One that an earlier command brought is replaced;
-one that was there, or was changed, only with --overwrite. Nothing is written
-through links.";
+Files are written where the job's `outputs` say, below the folder it was
+submitted from; those of other users' jobs only to a folder that --to names. A
+file is written whole or not at all. It replaces one that Pilotfish wrote
+earlier; one that was there before, or was changed, only with --overwrite.
+Nothing is written through links.";
 
 /// Of which job or task, and where to.
 #[derive(Args)]
@@ -37,10 +37,10 @@ pub struct FetchArgs {
     /// Which: 3, last, or 3.17
     #[arg(value_name = "JOB[.TASK]")]
     what: String,
-    /// Below this folder and not the one that the job was submitted from
+    /// Write below this folder instead of the one that the job was submitted from
     #[arg(long, value_name = "FOLDER")]
     to: Option<PathBuf>,
-    /// Replace files that Pilotfish has not brought, or that were changed since
+    /// Replace files that Pilotfish did not write, or that were changed since
     #[arg(long)]
     overwrite: bool,
     #[command(flatten)]

@@ -39,8 +39,8 @@ Examples:
   pilotfish logs 3 --follow           as it comes, until the job is over
   pilotfish logs 3 --stdout --raw     byte for byte, for other programs
 
-On a terminal, control characters of tasks are shown as ^[ and the like; --raw
-sends them on as they are.";
+On a terminal, control characters in output are shown as ^[ and the like;
+--raw prints them unchanged.";
 
 /// Of which tasks, and what.
 #[derive(Args)]
@@ -58,10 +58,10 @@ pub struct LogsArgs {
     /// Only of tasks that failed
     #[arg(long)]
     failed: bool,
-    /// Byte for byte: without headings, and without tasks before their lines
+    /// Print bytes unchanged, without headings and without task numbers before lines
     #[arg(long)]
     raw: bool,
-    /// Go on with what comes, of running tasks too, until all is over; with --json one value a line
+    /// Go on with new output, of running tasks too, until all is over; with --json one value per line
     #[arg(short, long)]
     follow: bool,
     #[command(flatten)]

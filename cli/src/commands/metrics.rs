@@ -16,9 +16,9 @@ Examples:
   pilotfish metrics > new && mv new /var/lib/node_exporter/pilotfish.prom
       # for its textfile collector
 
-Without a manager all there is to say is `pilotfish_up 0`. They are in the text
-format of Prometheus, which can also read them itself: at /api/v1/metrics of
-the manager, with a user's token (docs/operations.md).";
+Without a manager it prints only `pilotfish_up 0`. The format is Prometheus's
+text format. Prometheus can also read /api/v1/metrics of the manager itself,
+with a user's token (docs/operations.md).";
 
 /// Whose.
 #[derive(Args)]

@@ -52,7 +52,7 @@ pub enum Command {
     Run(Box<run::RunArgs>),
     /// Check a job and show the first tasks as they would run
     Check(Box<check::CheckArgs>),
-    /// Make a job file of a workflow that others have written down
+    /// Turn a workflow recorded by others into a job file
     Import(import::ImportArgs),
     /// Print the JSON Schema of job files, for editors
     Schema(schema::SchemaArgs),
@@ -72,13 +72,13 @@ pub enum Command {
     Logs(logs::LogsArgs),
     /// Write the results as a table: CSV, JSON Lines or Parquet
     Export(export::ExportArgs),
-    /// Bring home the files that tasks have left
+    /// Fetch the output files of tasks
     Fetch(fetch::FetchArgs),
     /// Wait until jobs are over
     Wait(wait::WaitArgs),
     /// Cancel jobs or tasks
     Cancel(cancel::CancelArgs),
-    /// Begin no more tasks of these jobs
+    /// Pause jobs: begin no more of their tasks
     Pause(pause::PauseArgs),
     /// Let paused jobs go on
     Resume(resume::ResumeArgs),
@@ -88,27 +88,27 @@ pub enum Command {
     Pilots(pilots::PilotsArgs),
     /// List platforms
     Platforms(platforms::PlatformsArgs),
-    /// Look for damage in the manager's own store
+    /// Check the manager's own store for damage
     Store(store::StoreArgs),
     /// List stores that jobs may take files from and leave them in
     Stores(stores::StoresArgs),
     /// Show or set the policies that decide who runs what and where
     Policies(policies::PoliciesArgs),
-    /// Show which share of what waits is meant for which platform
+    /// Show how waiting tasks are divided among platforms
     Weights(weights::WeightsArgs),
-    /// Measure what applications take alone and beside each other
+    /// Measure how long tasks take, alone on a node and beside others
     Profile(profile::ProfileArgs),
-    /// Show what was learned of applications, or forget it
+    /// Show, declare or forget what is known of applications
     Profiles(profiles::ProfilesArgs),
-    /// Try, show, pause or limit platforms
+    /// Attach, try, show, pause, limit or detach platforms
     Platform(Box<platform::PlatformArgs>),
-    /// Show or cancel what platforms were asked for
+    /// Show or cancel allocations: what platforms were asked for
     Allocation(allocation::AllocationArgs),
-    /// Say why something is as it is
+    /// Explain why something waits, failed or runs where it does
     Explain(explain::ExplainArgs),
-    /// Let others use the manager
+    /// Give other users access to the manager
     User(user::UserArgs),
-    /// Show what the manager does as a whole
+    /// Show an overview of the manager
     Status(status::StatusArgs),
     /// Print figures for monitoring
     Metrics(metrics::MetricsArgs),
@@ -116,11 +116,11 @@ pub enum Command {
     Stop(stop::StopArgs),
     /// Make the tables and figures of the papers again
     Reproduce(reproduce::ReproduceArgs),
-    /// Run the live code in simulated time: a scenario, or faults
+    /// Simulate the live code: a scenario, a past run, or faults
     Simulate(simulate::SimulateArgs),
     /// Print completions for a shell
     Completions(completions::CompletionsArgs),
-    /// Be a pilot: what platforms start, not people
+    /// Run and list pilots: for platforms, not for people
     Agent(agent::AgentArgs),
 }
 

@@ -21,9 +21,9 @@ Examples:
       # users share platforms by what is best for each
   pilotfish policies history
 
-Pilots keep what they hold; what they are sent next goes by the new policy. It
-goes on after a restart, until manager.yaml names other policies than it did
-when it was set.";
+Pilots keep the tasks that they hold; the new policy decides what they are sent
+next. It stays set after a restart, until the policies in manager.yaml are
+changed.";
 
 /// What to do.
 #[derive(Args)]

@@ -43,14 +43,14 @@ Examples:
       # and beside each other
   pilotfish profile 3 7 --tasks 8 --json  what jobs 3 and 7 run
 
-The first tasks of each application's newest job (or of the job that is named)
-run once more, on a node of each platform that is nobody else's meanwhile: one
-alone (OneCore), as many as fit (AllCore), then two and four applications side
-by side. They write what they wrote before. What they take is kept with what
-all tasks take (`pilotfish profiles show`), and policies use it; Ctrl-C ends
-the run, and what was measured stays.
+The first tasks of each application's newest job (or of the job that you name)
+run once more, on one node of each platform, where nothing else runs meanwhile:
+one alone (OneCore), as many as fit (AllCore), then two and four applications
+side by side. They write the same files again. The times are kept with those of
+all other tasks (`pilotfish profiles show`), and policies use them. Ctrl-C ends
+the run; what was measured stays.
 
-TASKS/H is of one task alone on a node. EPA compares a platform with the
+TASKS/H is for one task alone on a node. EPA compares a platform with the
 application's other platforms, RPA also with the other applications of the run:
 above 1 is better than elsewhere. DEGREE: how many tasks at a time a node gains
 from.";
@@ -62,10 +62,10 @@ pub struct ProfileArgs {
     /// Which: applications whose jobs the manager knows, or numbers of jobs
     #[arg(value_name = "APPLICATION", required = true)]
     subjects: Vec<String>,
-    /// Where; all platforms that do not rest, if nothing is said
+    /// On these platforms [default: all active ones]
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     platforms: Vec<String>,
-    /// How many tasks of each are measured in each company
+    /// How many tasks of each to measure in each combination
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     tasks: u64,
     #[command(flatten)]
@@ -224,7 +224,7 @@ fn job_of<'a>(jobs: &'a [JobView], name: &str, user: &str) -> Result<&'a JobView
 async fn sites(client: &Client, names: &[String]) -> Result<Vec<Site>, Failure> {
     let platforms = client.platforms().await?.platforms;
     let known = || platforms.iter().map(|platform| platform.name.as_str());
-    let rests = |platform: &PlatformView| platform.mode != PlatformMode::Active || !platform.is_attached;
+    let is_off = |platform: &PlatformView| platform.mode != PlatformMode::Active || !platform.is_attached;
     for name in names {
         match platforms.iter().find(|platform| platform.name == *name) {
             None => {
@@ -234,15 +234,15 @@ async fn sites(client: &Client, names: &[String]) -> Result<Vec<Site>, Failure> 
                 };
                 return Err(Failure::bad_input(format!("there is no platform `{name}`; {hint}")));
             }
-            Some(platform) if rests(platform) => {
+            Some(platform) if is_off(platform) => {
                 let hint = format!("`pilotfish platform resume {name}` lets it go on");
-                return Err(Failure::bad_input(format!("platform {name} rests; {hint}")));
+                return Err(Failure::bad_input(format!("platform {name} is paused, drained or detached; {hint}")));
             }
             Some(_) => {}
         }
     }
     let is_meant = |platform: &&PlatformView| {
-        if names.is_empty() { !rests(platform) } else { names.contains(&platform.name) }
+        if names.is_empty() { !is_off(platform) } else { names.contains(&platform.name) }
     };
     let site = |platform: &PlatformView| Site {
         platform: platform.name.clone(),
@@ -250,7 +250,7 @@ async fn sites(client: &Client, names: &[String]) -> Result<Vec<Site>, Failure> 
     };
     let sites: Vec<Site> = platforms.iter().filter(is_meant).map(site).collect();
     match sites.is_empty() {
-        true => Err(Failure::bad_input("there is no platform that does not rest")),
+        true => Err(Failure::bad_input("all platforms are paused, drained or detached")),
         false => Ok(sites),
     }
 }

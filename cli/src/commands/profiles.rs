@@ -32,10 +32,10 @@ Examples:
       # from a file; one that comes with Pilotfish
   pilotfish profiles export vina > vina.yaml  what is known, as such a file
 
-What is shown was measured, by application (`application:` of jobs, else the
-program's name) and platform. What was measured long ago counts less: about the
-last 500 tasks make the means. What is declared counts like 10 tasks, or as
-`counts_as` says, and decides until more have been measured.";
+Measurements are kept by application (`application:` of jobs, else the
+program's name) and platform. Old ones count less: about the last 500 tasks
+make the means. A declaration counts like 10 tasks, or as `counts_as` says, and
+decides until more have been measured.";
 
 /// What to do.
 #[derive(Args)]
@@ -49,15 +49,15 @@ pub struct ProfilesArgs {
 enum ProfilesCommand {
     /// List what is known of all applications, a line for each platform where one has run
     List(ListArgs),
-    /// Show what is known of one
+    /// Show what is known of an application
     Show(ShowArgs),
-    /// Forget what was measured of these
+    /// Forget what was measured of applications
     Reset(ResetArgs),
-    /// Say what applications are like before they have run
+    /// Declare what applications are like before they have run
     Declare(declare::DeclareArgs),
-    /// Change what is said of one
+    /// Change what is declared of an application
     Edit(declare::EditArgs),
-    /// Print what is known of one as a file for `declare`
+    /// Print what is known of an application as a file for `declare`
     Export(declare::ExportArgs),
     /// List the profiles that come with Pilotfish
     Shipped(declare::ShippedArgs),

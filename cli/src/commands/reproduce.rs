@@ -27,9 +27,9 @@ Examples:
 Writes a page and, in a folder beside it with a folder for each paper, tables
 (CSV) and figures (SVG). Each published number stands beside what came out
 here, with a verdict: exact, within tolerance, same order, direction only, or
-not reproducible and why; sentences hold or not. The page begins with what each
-word demands. Verdicts of --quick are of few and small draws, and marked so.
-The same seed writes the same bytes.";
+not reproducible and why; sentences hold or not. The page begins with the
+meaning of each word. Verdicts of --quick come from few and small runs, and say
+so. The same seed writes the same bytes.";
 
 /// Which paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -64,10 +64,10 @@ pub struct ReproduceArgs {
     /// The page; tables and figures go into the folder of the same name without .md
     #[arg(long, value_name = "PAGE.md", default_value = "papers.md")]
     out: PathBuf,
-    /// Few and small runs: seconds instead of minutes, figures are coarse
+    /// Few and small runs: seconds instead of minutes, coarse figures
     #[arg(long)]
     quick: bool,
-    /// For all that is drawn by lot
+    /// The seed of all random numbers
     #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 1)]
     seed: u64,
     /// A folder with workload logs in SWF, for tla

@@ -43,9 +43,9 @@ Examples:
       # for pilots elsewhere; with TLS
   pilotfish serve --config manager.yaml --no-local
 
-It goes on with what its folder holds. Ctrl-C or SIGTERM end the manager only:
+It goes on with the jobs in its folder. Ctrl-C or SIGTERM end only the manager:
 its pilots finish what they hold and come back to the next one; `pilotfish
-stop` ends them too. PILOTFISH_LOG=debug says more.";
+stop` ends them too. PILOTFISH_LOG=debug logs more.";
 
 /// A pilot without work goes after so long.
 const IDLE_TIMEOUT: Span = Span::from_secs(600);
@@ -84,13 +84,13 @@ pub struct ServeArgs {
     /// Pilots on this machine at most
     #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = PILOTS_MAX)]
     pilots_max: u32,
-    /// An amount of another resource of each pilot on this machine; may be repeated
+    /// How much of another resource each pilot on this machine has; may be repeated
     #[arg(long, value_name = "NAME=N")]
     offer: Vec<String>,
     /// No pilots on this machine
     #[arg(long, conflicts_with_all = ["cores", "pilots_max", "offer"])]
     no_local: bool,
-    /// Let tasks on this machine have the manager's own account though others use it: they may act as any user
+    /// Run tasks as the manager's own account although it has other users: a task could then act as any user
     #[arg(long, conflicts_with = "no_local")]
     allow_shared_account: bool,
     /// The folder was moved here for good from another disk or host, and nothing runs where it was

@@ -23,9 +23,9 @@ Examples:
   pilotfish stop           running tasks finish first
   pilotfish stop --now     running tasks are killed; they run again next time
 
-What is not done stays in the manager's folder; `pilotfish serve` goes on with
-it. If batch jobs may be left on platforms, they are named, and the exit code
-is 3.";
+Unfinished jobs stay in the manager's folder; `pilotfish serve` goes on with
+them. If batch jobs may be left on platforms, the command names them and ends
+with exit code 3.";
 
 /// A manager waits for so long for its platforms, unless it says more: a cloud may be slow to delete servers.
 const LEAVE_LIMIT: Duration = Duration::from_secs(60);

@@ -27,11 +27,11 @@ Examples:
   pilotfish store check --dir /backup/pilotfish --json
 
 Reads the whole store: pages, indices, and the checksum of each record, of what
-tasks wrote and of the names of their files. Of the contents of files, in
-`files`, it looks whether they are there and have their size. It changes
-nothing, and may run beside the manager. The exit code is 1 if something is
-damaged, or is there and none of the manager's. docs/store.md says how to
-restore a backup.";
+tasks wrote and of the names of their files. Of the files in `files` it checks
+that they are present and have the right size. It changes nothing, and may run
+beside the manager. The exit code is 1 if anything is damaged, or is there
+although no manager has put it there. docs/store.md says how to restore a
+backup.";
 
 /// What to do.
 #[derive(Args)]
@@ -43,7 +43,7 @@ pub struct StoreArgs {
 
 #[derive(Subcommand)]
 enum StoreCommand {
-    /// Look for damage in a manager's store
+    /// Check a manager's store for damage
     Check(CheckArgs),
 }
 

@@ -15,8 +15,9 @@ Examples:
   pilotfish stores --json
 
 A job takes a file from a store, or leaves one there, by `store://NAME/PATH` in
-`inputs` and `outputs`. Operators name stores in manager.yaml. FILES TRAVEL:
-between nodes and the store, or through the manager.";
+`inputs` and `outputs`. Operators name stores in manager.yaml. The column
+FILES TRAVEL says whether files go between nodes and the store or through the
+manager.";
 
 /// How they are shown.
 #[derive(Args)]

@@ -51,7 +51,7 @@ pub struct TasksArgs {
     /// Begin with this index
     #[arg(long, value_name = "INDEX", default_value_t = 0)]
     from: u64,
-    /// At most so many (0: all)
+    /// At most this many (0: all)
     #[arg(long, value_name = "N", default_value_t = LIMIT_DEFAULT)]
     limit: u64,
     #[command(flatten)]

@@ -45,9 +45,9 @@ Examples:
   pilotfish user add bob --operator
       # bob may change everybody's jobs, and stop the manager
 
-Who has the file is that user: `pilotfish submit job.yaml --dir ann`. Everybody
-sees the list of jobs; only the owner and operators see what they run and wrote,
-and may change them. Policies share platforms among users.
+Whoever has the file is that user: `pilotfish submit job.yaml --dir ann`.
+Everybody sees the list of jobs; only their owner and operators see what they
+run and wrote, and may change them. Policies share platforms among users.
 
 The file has the manager's address. Set `tls: on` and `listen: {port: …}` in
 manager.yaml: then it outlives restarts and changes of platforms. The token
@@ -63,8 +63,8 @@ Examples:
   pilotfish user list --all  with tokens that are void, and why
   pilotfish user list --quotas  each user's quotas, and how much of each is used
 
-Operators see all tokens, others their own. When a token was last used is told
-to the minute, and to the hour after the manager was started again.";
+Operators see all tokens, others their own. The last use of a token is exact to
+the minute, after a restart of the manager to the hour.";
 
 const REVOKE_EXAMPLES: &str = "\
 Examples:
@@ -98,13 +98,13 @@ enum UserCommand {
 #[derive(Args)]
 #[command(after_help = ADD_EXAMPLES)]
 struct AddArgs {
-    /// Whom: the name that `jobs` shows and policies share by
+    /// The user's name, as in `jobs` and for shares and quotas
     #[arg(value_name = "NAME")]
     name: String,
-    /// The folder for the access file [default: one of the user's name, here]
+    /// The folder for the access file [default: ./NAME]
     #[arg(long, value_name = "FOLDER")]
     to: Option<PathBuf>,
-    /// May change everybody's jobs, platforms and policies, and stop the manager
+    /// Let the user change everybody's jobs, platforms and policies, and stop the manager
     #[arg(long)]
     operator: bool,
     /// How long it is valid, like 90d or 12h [default: until it is revoked]
@@ -120,10 +120,10 @@ struct AddArgs {
 #[derive(Args)]
 #[command(after_help = LIST_EXAMPLES)]
 struct ListArgs {
-    /// With tokens that are void
+    /// Include void tokens
     #[arg(long)]
     all: bool,
-    /// Each user's quotas, and how much of each is used
+    /// Show each user's quotas, and how much of each is used
     #[arg(long)]
     quotas: bool,
     #[command(flatten)]

@@ -34,7 +34,7 @@ Examples:
   pilotfish wait last --timeout 1h
 
 Exit codes: 0 all tasks succeeded, 1 tasks failed or were cancelled, 124 the
-timeout was first.";
+time of --timeout is over.";
 
 /// For which jobs, and how long.
 #[derive(Args)]

@@ -27,12 +27,12 @@ Examples:
   pilotfish weights vina                 of one application
   pilotfish weights history              what moved them
 
-There are weights where two platforms or more have pilots and
-`policies.distribution` is not `none`. SLOTS: tasks that run there at a time.
-MEAN: what one takes there; where none has run, with = as `profiles` has been
-told, with ~ guessed from what others take. A platform that has taken all that
-was meant for it takes over from the others, but nothing that would end after
-all that they can do meanwhile (LATE).";
+There are weights if two or more platforms have pilots and
+`policies.distribution` is not `none`. SLOTS: how many tasks run there at a
+time. MEAN: how long a task takes there; if none has run there, = marks a time
+declared by `profiles`, ~ one guessed from other platforms. A platform that has
+taken all its tasks takes over from the others, but none that would end there
+after everything that the others can do meanwhile (LATE).";
 
 /// What to do.
 #[derive(Args)]

@@ -45,13 +45,13 @@ pub struct JobInput {
     /// A command; its values follow `:::` (see the examples below)
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
-    /// A task for each line of this file (`-`: of standard input); {} or {line} stands for it, else it is appended
+    /// A task for each line of this file (`-`: standard input); {} or {line} is the line, which is appended otherwise
     #[arg(long, value_name = "FILE", help_heading = "Values")]
     pub each_line: Option<PathBuf>,
-    /// A task for each of these numbers, like 1-1000,2000-3000:2; {} or {array} stands for it
+    /// A task for each of these numbers, like 1-1000,2000-3000:2; {} or {array} is the number
     #[arg(long, value_name = "RANGES", help_heading = "Values")]
     pub array: Option<String>,
-    /// Give a parameter this value instead of its own; repeat for several values
+    /// Give a parameter this value instead of those in the file; repeat for several
     #[arg(long, value_name = "PARAMETER=VALUE", help_heading = "Values")]
     pub set: Vec<String>,
     /// Run the words of the command as one shell line

@@ -17,7 +17,7 @@ pub struct Overrides {
     /// Jobs of higher priority go first among yours; may be below 0 [default: 0]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = priority, help_heading = "The job")]
     priority: Option<i32>,
-    /// With more failed tasks than this the rest is cancelled
+    /// Cancel the rest of the job after more failed tasks than this
     #[arg(long, value_name = "N", help_heading = "The job")]
     max_failures: Option<u64>,
     /// Cores of each task
@@ -29,10 +29,10 @@ pub struct Overrides {
     /// GPUs of each task
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Each task")]
     gpus: Option<u32>,
-    /// An amount of another resource of each task; may be repeated
+    /// How much of another resource each task needs; may be repeated
     #[arg(long, value_name = "NAME=N", help_heading = "Each task")]
     resource: Vec<String>,
-    /// After so long a task is stopped and has failed, like 10s or 1h 30m
+    /// Stop a task after this time, like 10s or 1h 30m; it has then failed
     #[arg(long, value_name = "DURATION", help_heading = "Each task")]
     time_limit: Option<String>,
     /// How often a task whose program fails is run again

@@ -443,7 +443,7 @@ pub enum Refusal {
     #[error("a node of {0:?} has not the room or the time for a task")]
     NoRoom(String),
     /// Nothing is asked of it.
-    #[error("platform {0:?} rests; `pilotfish platform resume {0}` lets it go on")]
+    #[error("platform {0:?} is paused, drained or detached; `pilotfish platform resume {0}` lets it go on")]
     Rests(String),
     /// Somebody else measures there.
     #[error("a profiling run of {user} is under way on {platform:?}; try it again when that is over")]

@@ -60,7 +60,7 @@ pub struct ExportArgs {
     /// Only tasks in this state
     #[arg(long, value_enum, default_value = "all")]
     state: StateArg,
-    /// CSV for spreadsheets: texts that these would take for formulas begin with an apostrophe
+    /// CSV for spreadsheets: put an apostrophe before texts that look like formulas
     #[arg(long)]
     spreadsheet: bool,
     #[command(flatten)]

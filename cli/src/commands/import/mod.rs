@@ -45,14 +45,13 @@ struct WfcommonsArgs {
     /// The instance; `-`: standard input
     #[arg(value_name = "FILE.json")]
     file: PathBuf,
-    /// Instead of its command, let each task read what those before it have written, take as long as it took then and
-    /// write files of the same sizes
+    /// Emulate the tasks: each reads what those before it wrote, takes as long as recorded and writes files as large
     #[arg(long)]
     emulate: bool,
-    /// Take so many times less long
+    /// Make emulated tasks this many times faster
     #[arg(long, value_name = "N", default_value_t = 1.0, requires = "emulate")]
     speedup: f64,
-    /// Write files so many times smaller
+    /// Make emulated files this many times smaller
     #[arg(long, value_name = "N", default_value_t = 1.0, requires = "emulate")]
     shrink: f64,
     /// Write it here; `-` or none: standard output

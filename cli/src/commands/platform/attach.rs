@@ -46,11 +46,11 @@ Examples:
   pilotfish platform attach openstack cloud --image debian-12 --cloud lab
   pilotfish platform attach pbs old --print  only show the entry
 
-What is not given is found out there: the default queue, what its nodes have,
-how long jobs may live. The entry goes into manager.yaml, whose other lines
-stay; change it there as you like. The manager that runs with that file has the
-platform at once. One without TLS must be started anew for a platform behind
-SSH, and the command says so.";
+What you do not give is looked up there: the default queue, what its nodes
+have, how long jobs may run. The entry goes into manager.yaml, whose other lines
+stay; change it there as you like. A manager that runs with that file uses the
+platform at once. One without TLS must be restarted for a platform behind SSH;
+the command says so.";
 
 /// The longest life of pilots that nobody has asked for.
 const WALLTIME: Span = Span::from_secs(4 * 3600);
@@ -68,7 +68,7 @@ pub struct AttachArgs {
     /// Its batch system: local, hosts, slurm, pbs, gridengine, loadleveler, openstack
     #[arg(value_name = "ADAPTER")]
     adapter: String,
-    /// What it is to be called
+    /// The platform's name
     #[arg(value_name = "NAME")]
     name: String,
     /// The host where its commands are run: [user@]host[:port], or a word of ~/.ssh/config
@@ -80,7 +80,7 @@ pub struct AttachArgs {
     /// The partition, queue or class
     #[arg(long, value_name = "NAME", visible_aliases = ["partition", "class"])]
     queue: Option<String>,
-    /// Who pays
+    /// The account or project that is charged
     #[arg(long, value_name = "NAME")]
     account: Option<String>,
     /// Cores of a pilot, instead of those of a node
@@ -89,13 +89,13 @@ pub struct AttachArgs {
     /// Memory of a pilot, like 60GiB, instead of that of a node
     #[arg(long, value_name = "SIZE")]
     memory: Option<String>,
-    /// How long a pilot may live, like 4h
+    /// How long a pilot may run, like 4h
     #[arg(long, value_name = "DURATION")]
     walltime: Option<String>,
     /// Nodes of an allocation, each with a pilot
     #[arg(long, value_name = "N")]
     nodes: Option<u32>,
-    /// So many pilots at most
+    /// The most pilots at a time
     #[arg(long, value_name = "N")]
     pilots_max: Option<u32>,
     /// Grid Engine's parallel environment that gives cores on one host
@@ -107,13 +107,13 @@ pub struct AttachArgs {
     /// Where pilots keep their files, seen by all nodes
     #[arg(long, value_name = "PATH")]
     folder: Option<String>,
-    /// The account of this host that pilots of a local platform have, instead of the manager's own
+    /// The account of this host that runs pilots of a local platform, instead of the manager's own
     #[arg(long, value_name = "ACCOUNT")]
     run_as: Option<String>,
     /// The cloud's name in clouds.yaml
     #[arg(long, value_name = "NAME")]
     cloud: Option<String>,
-    /// That file, an absolute path, if it is not where clients of OpenStack look for it
+    /// The path of clouds.yaml (absolute), if it is not where OpenStack's clients look
     #[arg(long, value_name = "FILE")]
     clouds_file: Option<String>,
     /// The image that a cloud's servers boot
@@ -239,7 +239,7 @@ async fn told_to_a_manager(args: &AttachArgs, config: &str) -> String {
         );
     };
     match reload::ask(&client, &args.config).await {
-        Ok(reloaded) => format!("Of the manager that runs:\n{}", told(&reloaded).trim_end()),
+        Ok(reloaded) => format!("The running manager:\n{}", told(&reloaded).trim_end()),
         Err(failure) => format!("The manager that runs does not take it up: {}", failure.message()),
     }
 }

@@ -17,7 +17,7 @@ Examples:
   pilotfish platform drain cluster  what waits there is cancelled, pilots leave
   pilotfish platform resume cluster
 
-What was set here stays set when the manager starts again.";
+What you set stays set when the manager starts again.";
 
 /// Which.
 #[derive(Args)]
@@ -73,7 +73,7 @@ fn meaning(platform: &PlatformView, change: Change) -> String {
         Change::Resume => "goes on".to_owned(),
         Change::Drain => {
             format!(
-                "is being drained: what runs on {pilots} ends first; of what waits, {waiting}, nothing stays"
+                "is being drained: what runs on {pilots} ends first; {waiting} that wait are cancelled"
             )
         }
     }

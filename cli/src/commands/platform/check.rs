@@ -38,8 +38,8 @@ Examples:
   pilotfish platform check cluster --config centre.yaml --no-probe
   pilotfish platform check cluster --wait 1h              a queue that is long
 
-It asks for a password or a second factor where the host does. The probe is a
-pilot that runs one task, `hostname`, and leaves; Ctrl-C takes it back.
+It asks for a password or a second factor if the host does. The probe is a
+pilot that runs one task, `hostname`, and leaves; Ctrl-C cancels it.
 
 Exit codes: 0 all is well, 2 what was given cannot be used, 3 a step failed,
 130 interrupted.";
@@ -53,7 +53,7 @@ pub struct CheckArgs {
     /// Submit nothing
     #[arg(long)]
     no_probe: bool,
-    /// Wait so long for the probe to come home
+    /// How long to wait for the probe to come back
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = parse_wait)]
     wait: Duration,
     /// Print the steps as JSON, for programs

@@ -23,10 +23,10 @@ Examples:
   pilotfish platform detach cluster
   pilotfish platform detach cluster --now --config centre.yaml
 
-Drains the platform, waits until nothing of ours is left there, and takes its
-entry out of the file, which is the one that the manager was started with; all
-other lines stay. Interrupted, it stays drained: run it again, or `pilotfish
-platform resume` it.";
+Drains the platform, waits until nothing of ours is left there, and removes its
+entry from the file that the manager was started with; all other lines stay. If
+interrupted, the platform stays drained: run the command again, or `pilotfish
+platform resume`.";
 
 /// How often the manager is asked what is left.
 const INTERVAL: Duration = Duration::from_millis(300);
@@ -41,7 +41,7 @@ pub struct DetachArgs {
     /// The file that has it
     #[arg(long, value_name = "FILE", default_value = "manager.yaml")]
     config: PathBuf,
-    /// Kill what its pilots run instead of waiting for it; it runs again elsewhere
+    /// Kill its running tasks instead of waiting; they run again elsewhere
     #[arg(long)]
     now: bool,
     #[command(flatten)]

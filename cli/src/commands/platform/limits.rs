@@ -20,8 +20,8 @@ Examples:
   pilotfish platform limits cluster --core-hours none --user-core-hours 500
   pilotfish platform limits cloud --budget 250
 
-What is set here is true until a manager starts: it takes limits from its
-manager.yaml.";
+What is set here holds until the manager is restarted; then the limits in
+manager.yaml count again.";
 
 /// Which, and what is allowed from now on.
 #[derive(Args)]
@@ -30,10 +30,10 @@ pub struct LimitsArgs {
     /// Its name
     #[arg(value_name = "NAME")]
     name: String,
-    /// Pilots, those that are asked for included
+    /// Pilots, including those asked for
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pilots_max: Option<u32>,
-    /// Allocations that wait for their pilots
+    /// Allocations that wait for their pilot
     #[arg(long, value_name = "N|none", allow_negative_numbers = true, value_parser = parse::<u32>)]
     queued_max: Option<Most<u32>>,
     /// Allocations asked for within any minute
@@ -120,7 +120,7 @@ fn table(platform: &PlatformView) -> Table {
         (
             "core_hours",
             platform.limits.core_time_max.map_or("none".to_owned(), core_hours),
-            format!("{spent} spent, {kept} kept for allocations that are there"),
+            format!("{spent} spent, {kept} reserved for present allocations"),
         ),
         (
             "user_core_hours",

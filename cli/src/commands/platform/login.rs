@@ -34,7 +34,7 @@ let us in, 130 interrupted.";
 pub struct LoginArgs {
     #[command(flatten)]
     which: Which,
-    /// End the connection that is there, and open another
+    /// Close an open connection, and open another
     #[arg(long)]
     again: bool,
 }

@@ -63,25 +63,25 @@ enum PlatformCommand {
     Attach(Box<attach::AttachArgs>),
     /// List the platforms of the manager
     List(PlatformsArgs),
-    /// Show one of them in full, and why it has the pilots it has
+    /// Show a platform in full, and why it has the pilots it has
     Show(show::ShowArgs),
-    /// Ask these for no more pilots; those that are there go on
+    /// Ask platforms for no more pilots; those that are there go on
     Pause(change::ChangeArgs),
-    /// Let paused or drained ones go on
+    /// Let paused or drained platforms go on
     Resume(change::ChangeArgs),
-    /// Ask these for no more pilots, and let those that are there end what they run and leave
+    /// Ask platforms for no more pilots; those that are there finish their tasks and leave
     Drain(change::ChangeArgs),
-    /// Let its pilots end what they run, and take it out of manager.yaml
+    /// Drain a platform, and remove it from manager.yaml
     Detach(detach::DetachArgs),
-    /// Have the manager read manager.yaml again: platforms that are new, limits that are others
+    /// Make the manager read manager.yaml again, for new platforms and changed limits
     Reload(reload::ReloadArgs),
-    /// Show what one may be asked for, or set it
+    /// Show or set the limits of a platform
     Limits(limits::LimitsArgs),
-    /// Open the SSH connection to one, and answer what its host asks
+    /// Open the SSH connection to a platform, and answer what its host asks
     Login(login::LoginArgs),
-    /// Try everything that a pilot there needs, step by step, and one pilot
+    /// Try everything that a pilot on a platform needs, step by step, then one pilot
     Check(check::CheckArgs),
-    /// Print what would be submitted there
+    /// Print what would be submitted to a platform
     Script(script::ScriptArgs),
 }
 

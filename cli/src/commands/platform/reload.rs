@@ -17,10 +17,9 @@ const EXAMPLES: &str = "\
 Examples:
   pilotfish platform reload          after manager.yaml was changed by hand
 
-The manager reads the file with which it was started. Platforms that are new
-are attached; limits, numbers of pilots and times of waiting are taken over.
-What else has changed waits until the manager is started again. SIGHUP does the
-same.";
+The manager reads the file that it was started with. New platforms are
+attached; limits, numbers of pilots and timeouts are taken over. Other changes
+wait until the manager is restarted. SIGHUP does the same.";
 
 /// Which manager.
 #[derive(Args)]

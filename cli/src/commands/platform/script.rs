@@ -21,9 +21,9 @@ Examples:
   pilotfish platform script cluster
   pilotfish platform script cluster --config centre.yaml
 
-What each pilot gets of its own (its number, the manager's address, its token)
-has stand-ins. So has what only a connection tells: the home there, the hash of
-the agent's version.";
+Placeholders stand for what differs for each pilot (its number, the manager's
+address, its token) and for what only a connection tells (the home there, the
+hash of the agent).";
 
 /// In place of what each pilot gets of its own.
 const JOIN: &[u8] = b"(the pilot's own address of the manager and token)";

@@ -95,7 +95,7 @@ fn facts(platform: &PlatformView, is_live: bool, reasons: &[ReasonRow]) -> Facts
     let (spent, kept) = (core_hours(platform.core_time_spent), core_hours(platform.core_time_committed));
     let budget =
         platform.limits.core_time_max.map_or(String::new(), |most| format!("of {}: ", core_hours(most)));
-    facts.add("core-hours", format!("{budget}{spent} spent, {kept} kept for allocations that are there"));
+    facts.add("core-hours", format!("{budget}{spent} spent, {kept} reserved for present allocations"));
     let money = platform.cost.as_ref().map(|cost| {
         let currency = &cost.price.currency;
         let most = platform.limits.cost_max.map_or(String::new(), |most| format!("of {most} {currency}: "));
@@ -137,7 +137,7 @@ pub(in crate::commands) fn left(platform: &PlatformView) -> String {
 /// What is spent, and what is kept.
 pub(super) fn cost(cost: &CostView) -> String {
     let CostView { spent, committed, price } = cost;
-    format!("{spent} {} spent, {committed} kept for allocations that are there", price.currency)
+    format!("{spent} {} spent, {committed} reserved for present allocations", price.currency)
 }
 
 /// `ada 1.5, bob 0.2`: core-hours of those whose tasks took most.

@@ -49,13 +49,13 @@ pub(super) struct EditArgs {
     /// How busy a task keeps its cores, 0 to 1
     #[arg(long, value_name = "SHARE")]
     cpu_share: Option<f64>,
-    /// How long a task takes on a platform, as cluster=12s; again for others
+    /// How long a task takes on a platform, like cluster=12s; may be repeated
     #[arg(long = "time", value_name = "PLATFORM=DURATION", value_parser = time)]
     times: Vec<(String, Span)>,
-    /// How many measured tasks count as much
+    /// Let the declaration count like this many measured tasks
     #[arg(long, value_name = "N")]
     counts_as: Option<u32>,
-    /// Take back all that was said of it
+    /// Take back all that was declared of it
     #[arg(long, conflicts_with_all = ["job_type", "cpu_share", "times", "counts_as"])]
     nothing: bool,
     #[command(flatten)]

@@ -62,13 +62,13 @@ unless --retry-failed is given, and --fresh starts anew. Ctrl-C lets running
 tasks finish, a second Ctrl-C stops them; both lose nothing. Results stay in
 the folder: see `pilotfish tasks`, `logs` and `export`.
 
-Other jobs of the folder that are not over stay paused. What `pilotfish submit`
-hands to this run from elsewhere meanwhile, and what `pilotfish resume` lets go
-on, is finished before it ends.
+Other unfinished jobs of the folder stay paused. But jobs that `pilotfish
+submit` adds to this run meanwhile, and jobs that `pilotfish resume` continues,
+are finished before the run ends.
 
 Exit codes: 0 all tasks succeeded, 1 tasks failed or were cancelled, or failed
-in one of those other jobs, 2 what was given cannot be used, 3 a manager, a
-file or the machine did not do its part, 130 interrupted.";
+in such another job, 2 what was given cannot be used, 3 a manager, a file or
+the machine did not do its part, 130 interrupted.";
 
 /// A pilot of `run` waits as long as its manager lives.
 const IDLE_TIMEOUT: Span = Span::from_secs(366 * 24 * 3600);
@@ -88,22 +88,22 @@ const START_LIMIT: Duration = Duration::from_secs(60);
 pub struct RunArgs {
     #[command(flatten)]
     input: JobInput,
-    /// Use so many cores [default: all this process may use]
+    /// Use this many cores [default: all this process may use]
     #[arg(short, long, value_name = "N", allow_negative_numbers = true, help_heading = "This run")]
     jobs: Option<u32>,
-    /// The folder for what is kept
+    /// The folder for results and state
     #[arg(long, value_name = "FOLDER", default_value = RUN_FOLDER, help_heading = "This run")]
     dir: PathBuf,
     /// Begin anew instead of going on with the same job
     #[arg(long, conflicts_with = "retry_failed", help_heading = "This run")]
     fresh: bool,
-    /// Let files that tasks leave replace those that are here and that Pilotfish has not brought
+    /// Let output files replace files here that Pilotfish did not write
     #[arg(long)]
     overwrite: bool,
     /// Run tasks again that failed or were cancelled last time
     #[arg(long, help_heading = "This run")]
     retry_failed: bool,
-    /// An amount of another resource that tasks here share; may be repeated
+    /// How much of another resource tasks here share; may be repeated
     #[arg(long, value_name = "NAME=N", help_heading = "This run")]
     offer: Vec<String>,
     /// Print the job at its end as JSON, for programs

@@ -44,12 +44,12 @@ Examples:
   pilotfish simulate --faults --seeds 10000
       # seeds 0 to 9,999 on all cores
 
-docs/simulate.md says what stands in a scenario, examples/scenarios has some.
-The same seed prints the same bytes.
+docs/simulate.md explains scenarios, examples/scenarios has some. The same seed
+prints the same bytes.
 
-Exit codes: 0 it ran to its end, 1 nothing got done any more, or a rule of the
-design did not hold (the seed is said), 2 the scenario or an option cannot be
-used, 3 a file or a store cannot be read or written, 130 interrupted.";
+Exit codes: 0 it ran to its end, 1 it got stuck, or broke a rule of the design
+(the seed is named), 2 the scenario or an option cannot be used, 3 a file or a
+store cannot be read or written, 130 interrupted.";
 
 /// What to simulate.
 #[derive(Args)]
@@ -59,19 +59,19 @@ pub struct SimulateArgs {
     /// Platforms, users, jobs and policies, as YAML
     #[arg(value_name = "SCENARIO")]
     scenario: Option<PathBuf>,
-    /// What a manager or a run did, again: the folder with its store, which is only read
+    /// Repeat what a manager or a run did: its folder, which is only read
     #[arg(long, value_name = "FOLDER")]
     what_if: Option<PathBuf>,
-    /// Of --what-if: only jobs of these numbers
+    /// With --what-if: only these jobs
     #[arg(long, value_name = "N,N-M,…", value_delimiter = ',', requires = "what_if", value_parser = numbers)]
     jobs: Vec<RangeInclusive<u64>>,
-    /// Of --what-if: only jobs submitted then or later; a date, with a time if need be, local or with a zone
+    /// With --what-if: only jobs submitted then or later; a date, optionally with a time, local or with a zone
     #[arg(long, value_name = "TIME", requires = "what_if", value_parser = moment)]
     since: Option<Time>,
-    /// Of --what-if: only jobs submitted before then
+    /// With --what-if: only jobs submitted before then
     #[arg(long, value_name = "TIME", requires = "what_if", value_parser = moment)]
     until: Option<Time>,
-    /// Manager, pilots and batch systems among faults drawn from a seed, with an auditor
+    /// Run manager, pilots and batch systems with faults drawn from a seed, and audit them
     #[arg(long)]
     faults: bool,
     /// The seed, or the first of --seeds; default: the scenario's, or 1; 0 for --faults
@@ -80,7 +80,7 @@ pub struct SimulateArgs {
     /// How many seeds; a scenario's measures are means over them
     #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 1, value_parser = at_least_one)]
     seeds: u64,
-    /// Run with each of these policies of a layer; given again: with all combinations
+    /// Run with each of these policies of a layer; repeat for all combinations with other layers
     #[arg(long, value_name = "LAYER=POLICY,…", conflicts_with = "faults")]
     compare: Vec<String>,
     /// Write the measures as CSV into this folder

@@ -215,7 +215,7 @@ fn a_budget_is_kept_for_what_is_there_and_spent_by_what_was() {
     }
     assert_eq!(
         scene.why(),
-        "of 4 core-hours on here, 0 are spent and 4 are kept for allocations that are there; one more takes 2 (core_hours)"
+        "of 4 core-hours on here, 0 are spent and 4 are reserved for present allocations; one more takes 2 (core_hours)"
     );
     let node = NodeFacts { capacity: Resources::cores(2), ..NodeFacts::default() };
     scene.register(&asked[0].1, node);
@@ -330,7 +330,7 @@ fn money_is_spent_by_core_hours_and_no_more_than_there_is() {
     let told = scene.explain(Query::ExplainPlatform("here".into()))[0].to_string();
     assert_eq!(
         told,
-        "of 5.00 EUR on here, 0.00 are spent and 4.00 are kept for allocations that are there; one more costs 2.00 (budget)"
+        "of 5.00 EUR on here, 0.00 are spent and 4.00 are reserved for present allocations; one more costs 2.00 (budget)"
     );
     // Without a price nobody knows what is spent, and nothing else binds.
     scene.attach(PlatformSpec { price: None, ..limited(limits) });

@@ -73,7 +73,7 @@ fn as_many_are_asked_for_as_bring_the_pilots_that_are_wanted() {
     assert_eq!((census.n_there, census.n_waiting, census.n_queued), (8, 8, 2));
     assert_eq!(
         scene.explain(Query::ExplainPlatform("here".into()))[0].to_string(),
-        "8 pilots there or asked for (8 still to come) of at most 11; the work at hand wants 0 more"
+        "8 pilots there or asked for (8 still to come) of at most 11 (pilots_max); 0 more are to be asked for"
     );
 }
 
