@@ -69,7 +69,7 @@ fn of_pbs(option: &str, said: Said) -> Option<&'static str> {
 fn of_resource(resource: &str, said: Said) -> Option<&'static str> {
     let (name, value) = resource.trim().split_once('=')?;
     let is_more = |number: &str| number.trim().parse::<u32>().is_ok_and(|n| n != 1);
-    let is_too_much = |number: &str| number.trim().parse::<u32>().map_or(true, |n| n > said.cores);
+    let is_too_much = |number: &str| !number.trim().parse::<u32>().is_ok_and(|n| n <= said.cores);
     let name = name.trim();
     match name {
         "walltime" | "min_walltime" | "max_walltime" => said.has_walltime.then_some(WALLTIME),
@@ -118,7 +118,7 @@ fn of_loadleveler(option: &str, cores: u32) -> Option<&'static str> {
     let has_more_than = |most: u32| {
         let (_, rest) = value.split_once("consumablecpus")?;
         let number = rest.trim_start().strip_prefix('(')?.split(')').next()?;
-        Some(number.trim().parse::<u32>().map_or(true, |n| n > most))
+        Some(!number.trim().parse::<u32>().is_ok_and(|n| n <= most))
     };
     match keyword.trim().to_ascii_lowercase().as_str() {
         "node" => Some(NODES),
