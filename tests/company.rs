@@ -82,6 +82,21 @@ fn a_run_names_what_it_leaves_and_finishes_what_comes_meanwhile() {
 }
 
 #[test]
+fn failed_tasks_of_a_job_that_has_changed_since_do_not_run_again_in_silence() {
+    let sandbox = Sandbox::new();
+    sandbox.write("job.yaml", "command: ['false']\n");
+    assert_eq!(sandbox.run(&["run", "-q", "job.yaml"]).status.code(), Some(1));
+    let again = sandbox.run(&["run", "-q", "--retry-failed", "job.yaml"]);
+    assert!(!String::from_utf8_lossy(&again.stderr).contains("is a new one"));
+    sandbox.write("job.yaml", "command: ['false']\ntime_limit: 9s\n");
+    let changed = sandbox.run(&["run", "-q", "--retry-failed", "job.yaml"]);
+    let changed = String::from_utf8_lossy(&changed.stderr);
+    let (new, on) =
+        ("job 2 is a new one, as its command, values, settings", "pilotfish retry-failed 1 --dir ");
+    assert!(changed.contains(new) && changed.contains(on), "{changed}");
+}
+
+#[test]
 fn other_jobs_get_in_beside_a_sweep_that_has_all_cores() {
     let sandbox = Sandbox::new();
     let job = |name: &str, command: &str, n_tasks: u64, cores: u64| {

@@ -122,8 +122,28 @@ pub struct Queue {
     pub is_up: bool,
     /// The longest walltime; `None`: no limit, or none that is said.
     pub walltime_max: Option<Span>,
-    /// Kinds of nodes: how many there are of each, and what one has.
+    /// Kinds of nodes that start jobs, or will when they are free: how many there are of each, and what one has.
     pub nodes: Vec<(u32, Resources)>,
+    /// The same of those that start none until somebody mends them: down, drained, in maintenance.
+    pub nodes_away: Vec<(u32, Resources)>,
+}
+
+impl Queue {
+    /// Counts `n` nodes that have this.
+    pub(crate) fn add(&mut self, n: u32, node: Resources, is_usable: bool) {
+        let kinds = if is_usable { &mut self.nodes } else { &mut self.nodes_away };
+        match kinds.iter_mut().find(|(_, known)| *known == node) {
+            Some((n_known, _)) => *n_known = n_known.saturating_add(n),
+            None => kinds.push((n, node)),
+        }
+    }
+
+    /// Counts the nodes of another part of it.
+    pub(crate) fn take_nodes(&mut self, part: Queue) {
+        for (is_usable, nodes) in [(true, part.nodes), (false, part.nodes_away)] {
+            nodes.into_iter().for_each(|(n, node)| self.add(n, node, is_usable));
+        }
+    }
 }
 
 /// What an answer means when it is not what was asked for.

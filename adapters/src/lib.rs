@@ -97,6 +97,11 @@ pub trait Adapter: Send + Sync {
         names.map(str::to_owned).collect()
     }
 
+    /// Whether an account that is listed is the one of that name.
+    fn is_same_account(&self, listed: &str, name: &str) -> bool {
+        listed == name
+    }
+
     /// What asks how busy the account's queue is; `None` where nobody waits.
     fn load(&self) -> Option<Command> {
         None

@@ -176,7 +176,10 @@ impl Adapter for LoadLeveler {
         let mut queues = understood(output, answers::queues)?;
         // What a site calls its GPUs is in no listing, and a machine is not to be taken for one without.
         if self.site.resource_names.gpu_resource.is_some() {
-            queues.iter_mut().for_each(|queue| queue.nodes.clear());
+            for queue in &mut queues {
+                queue.nodes.clear();
+                queue.nodes_away.clear();
+            }
         }
         Ok(queues)
     }

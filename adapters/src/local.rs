@@ -8,6 +8,7 @@ use profiles::site::Site;
 use crate::{
     Adapter, Surroundings,
     command::{AdapterError, AllocationRequest, BatchId, BatchJob, BatchState, Command, Output},
+    script::quoted,
 };
 
 /// On this host.
@@ -17,6 +18,9 @@ pub(crate) const HOSTS_NAME: &str = "hosts";
 
 /// The shell writes this as its last line when the lines of `setup` end it. The exit code follows.
 const SETUP_ENDED: &str = "the lines of setup ended the shell with exit code";
+
+/// The shell writes this when a line of `setup` fails and does not end it. The exit code and the line follow.
+const SETUP_FAILED: &str = "a line of setup failed with exit code";
 
 /// Starting and listing processes takes milliseconds; a host that needs longer is in trouble.
 const TIME_LIMIT: Duration = Duration::from_secs(30);
@@ -57,8 +61,8 @@ impl Adapter for Local {
         // The lines may read nothing of the join document, and write nothing where the process id is expected. Where they
         // end the shell, that is told: the agent was not started.
         let script = format!(
-            "trap 'echo \"{SETUP_ENDED} $?\" >&2' EXIT\n{{\n{}\n}} < /dev/null >&2\ntrap - EXIT\nexec \"$@\"",
-            self.setup.join("\n")
+            "trap 'echo \"{SETUP_ENDED} $?\" >&2' EXIT\n{}trap - EXIT\nexec \"$@\"",
+            lines_of_setup(&self.setup)
         );
         let shell = ["/bin/sh", "-c", &script, "sh"].map(str::to_owned);
         Command { argv: shell.into_iter().chain(start.argv).collect(), ..start }
@@ -67,6 +71,16 @@ impl Adapter for Local {
     fn read_submit(&self, output: &Output) -> Result<BatchId, AdapterError> {
         if output.code != Some(0) {
             return Err(AdapterError::Refused(refusal(output)));
+        }
+        let failed = failed_lines(output);
+        if !failed.is_empty() {
+            let wrote = output.last_words();
+            tracing::warn!(
+                platforms = self.name,
+                wrote,
+                "{}; the pilot begins all the same",
+                failed.join("; ")
+            );
         }
         match output.stdout.trim().parse::<u32>() {
             Ok(pid) => Ok(pid.to_string()),
@@ -90,6 +104,33 @@ impl Adapter for Local {
         arguments.extend(ids.iter().map(String::as_str));
         self.agent(&arguments, Vec::new())
     }
+}
+
+/// Runs the lines of `setup`, each by itself where each is a whole command, so that one that fails is told.
+fn lines_of_setup(lines: &[String]) -> String {
+    let together = format!("{{\n{}\n}} < /dev/null >&2\n", lines.join("\n"));
+    // These go on in the next line, which no shell tells.
+    if lines.iter().any(|line| line.contains("<<") || line.ends_with('\\')) {
+        return together;
+    }
+    let all: Vec<String> = lines.iter().map(|line| quoted(line)).collect();
+    let told = |line: &String| {
+        format!(
+            "eval {line}\npilotfish_code=$?\n[ $pilotfish_code -eq 0 ] || printf '{SETUP_FAILED} %s: %s\\n' \
+             $pilotfish_code {line}\n"
+        )
+    };
+    let each: String = all.iter().map(told).collect();
+    format!(
+        "pilotfish_each=1\nfor pilotfish_line in {}; do\n/bin/sh -n -c \"$pilotfish_line\" 2>/dev/null || \
+         pilotfish_each=\ndone\nif [ -n \"$pilotfish_each\" ]; then\n{{\n{each}}} < /dev/null >&2\nelse\n{together}fi\n",
+        all.join(" ")
+    )
+}
+
+/// What the shell said of lines of `setup` that failed.
+fn failed_lines(output: &Output) -> Vec<&str> {
+    output.stderr.lines().filter(|line| line.starts_with(SETUP_FAILED)).collect()
 }
 
 /// Why no pilot was started. What the lines of `setup` have written is in front of why, and may be long: its end counts.
@@ -210,6 +251,37 @@ mod tests {
             "{told}"
         );
         assert!(told.chars().count() < 600, "{told}");
+    }
+
+    #[test]
+    fn lines_of_setup_that_fail_are_told_and_those_that_belong_together_stay_so() {
+        let run = |setup: &[&str]| {
+            let setup: Vec<String> = setup.iter().map(|line| (*line).to_owned()).collect();
+            let script = format!("{}printf '%s' \"$A\"", lines_of_setup(&setup));
+            let shell =
+                std::process::Command::new("/bin/sh").args(["-c", &script]).output().expect("a shell");
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            output(shell.status.code().unwrap_or(-1), &text(&shell.stdout), &text(&shell.stderr))
+        };
+        let said = run(&["A=1", "no-such-module load 'a b'", "(exit 3)", "A=2"]);
+        let failed = failed_lines(&said);
+        assert_eq!(
+            failed,
+            [
+                "a line of setup failed with exit code 127: no-such-module load 'a b'",
+                "a line of setup failed with exit code 3: (exit 3)"
+            ]
+        );
+        assert_eq!((said.code, said.stdout.as_str()), (Some(0), "2"), "the pilot begins all the same");
+        for setup in [
+            &["if false; then", "A=1", "else", "A=2", "fi"][..],
+            &["A=$(cat <<END", "2", "END", ")"],
+            &["A=\\", "2"],
+            &["[ -f /no/such ] || A=2"],
+        ] {
+            let said = run(setup);
+            assert_eq!((said.stdout.as_str(), said.stderr.as_str()), ("2", ""), "{setup:?}");
+        }
     }
 
     #[test]

@@ -71,7 +71,11 @@ list "$@"
 const JOB: &str = "%A|%T|%r|%j";
 
 /// What `sinfo` is to print of nodes of a kind in a partition.
-const NODES: &str = "%P|%a|%l|%D|%c|%m|%G";
+const NODES: &str = "%P|%a|%l|%t|%D|%c|%m|%G";
+
+/// States of nodes that start no job until somebody mends them.
+const USELESS: [&str; 11] =
+    ["down", "drain", "drained", "drng", "fail", "failg", "error", "unk", "inval", "futr", "maint"];
 
 /// Between what two commands of one call print.
 const NEXT: &str = "--";
@@ -270,7 +274,7 @@ impl Adapter for Slurm {
         for line in output.stdout.lines().filter(|line| !line.trim().is_empty() && !is_head(line)) {
             let queue = read_queue(line).ok_or_else(|| AdapterError::NotUnderstood(line.to_owned()))?;
             match queues.iter_mut().find(|known| known.name == queue.name) {
-                Some(known) => known.nodes.extend(queue.nodes),
+                Some(known) => known.take_nodes(queue),
                 None => queues.push(queue),
             }
         }
@@ -280,6 +284,11 @@ impl Adapter for Slurm {
     fn accounts(&self) -> Option<Command> {
         let line = r#"exec sacctmgr --noheader --parsable2 show associations user="$(id -un)" format=account ${cluster:+cluster="$cluster"}"#;
         Some(self.shell(line, Vec::new(), Vec::new()))
+    }
+
+    /// It keeps the names of accounts in small letters, and takes them in any.
+    fn is_same_account(&self, listed: &str, name: &str) -> bool {
+        listed.eq_ignore_ascii_case(name)
     }
 
     fn load(&self) -> Option<Command> {
@@ -448,10 +457,17 @@ fn is_hopeless(reason: &str) -> bool {
     HOPELESS.contains(&reason) || is_limit_of_a_job(reason)
 }
 
-/// `debug*|up|2:00|1|4|4000|gpu:fake:2`
+/// Whether a node in a state like `mix`, `idle~` or `down*` starts jobs, or will when it is free. A star: it does not
+/// answer.
+fn is_usable(state: &str) -> bool {
+    let word = state.trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
+    !state.contains('*') && !USELESS.contains(&word)
+}
+
+/// `debug*|up|2:00|idle|1|4|4000|gpu:fake:2`
 fn read_queue(line: &str) -> Option<Queue> {
     let fields: Vec<&str> = line.trim().split('|').collect();
-    let [name, state, limit, n_nodes, cores, memory, gres] = fields[..] else { return None };
+    let [name, state, limit, node_state, n_nodes, cores, memory, gres] = fields[..] else { return None };
     let number = |text: &str| text.trim_end_matches('+').parse::<u64>().ok();
     // Where a site does not say how much memory its nodes have, SLURM takes it for 1 MB.
     let mebibytes = number(memory).filter(|mebibytes| *mebibytes > 1);
@@ -461,13 +477,18 @@ fn read_queue(line: &str) -> Option<Queue> {
         gpus: gpus(gres),
         ..Resources::default()
     };
-    Some(Queue {
+    let mut queue = Queue {
         name: name.trim_end_matches('*').to_owned(),
         is_default: name.ends_with('*'),
         is_up: state == "up",
         walltime_max: read_limit(limit)?,
-        nodes: vec![(u32::try_from(number(n_nodes)?).ok()?, node)],
-    })
+        ..Queue::default()
+    };
+    let n_nodes = u32::try_from(number(n_nodes)?).ok()?;
+    if n_nodes > 0 {
+        queue.add(n_nodes, node, is_usable(node_state));
+    }
+    Some(queue)
 }
 
 /// GPUs of `gpu`, `gpu:2`, `gpu:a100:2(S:0-1,3)` and lists of such: of one type or of several. Without a number it

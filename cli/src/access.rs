@@ -91,6 +91,14 @@ impl Left {
     /// Why nothing can be changed or waited for here, with the ways on.
     pub fn refusal(&self) -> Failure {
         let shown = show_path(&self.folder);
+        let ways = self.ways();
+        Failure::infrastructure(format!(
+            "no manager is running in {shown}, whose jobs are meant here; {ways}"
+        ))
+    }
+
+    /// What has its jobs go on.
+    pub fn ways(&self) -> String {
         let mut ways = Vec::new();
         if self.folder == Path::new(RUN_FOLDER) {
             ways.push("repeat the `pilotfish run` of a job of this folder to go on with it (with --retry-failed for what failed)".to_owned());
@@ -102,10 +110,7 @@ impl Left {
         if let Some(name) = &self.other {
             ways.push(format!("name the manager `{name}`, which is running, with --manager {name}"));
         }
-        Failure::infrastructure(format!(
-            "no manager is running in {shown}, whose jobs are meant here; {}",
-            ways.join(", or ")
-        ))
+        ways.join(", or ")
     }
 }
 

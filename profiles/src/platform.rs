@@ -14,7 +14,10 @@ use crate::{
     price::{Amount, Price},
     quantity::{CoreHours, Duration, Memory},
     scaling::Scaling,
-    site::{self, Reach, ResourceNames, Site, SshProgram},
+    site::{
+        self, Reach, ResourceNames, Site, SshProgram,
+        counted::{self, Said},
+    },
 };
 
 /// Bytes of a platform's name.
@@ -349,6 +352,14 @@ impl PlatformForm {
             let example = if is_loadleveler { "island_count = 1" } else { "--constraint=avx512" };
             return Err(format!("found option `{option}` of `{name}`; write options like `{example}`"));
         }
+        let said = Said { cores: self.cores.unwrap_or(u32::MAX), has_walltime: self.walltime.is_some() };
+        let field = |option: &String| Some((option.clone(), counted::field_of(adapter, option, said)?));
+        if let Some((option, field)) = options.iter().find_map(field) {
+            return Err(format!(
+                "found option `{option}` of `{name}`; leave it out, it is one that Pilotfish says itself, so that budgets \
+                 hold: write `{field}`"
+            ));
+        }
         let is_ours = |option: &&String| match is_loadleveler {
             true => !site::is_of_the_site(option),
             false => site::is_said_by_us(adapter, option),
@@ -456,9 +467,24 @@ impl PlatformForm {
             ..Site::default()
         };
         if self.adapter == LOCAL && site != setup_only {
+            let said = [
+                ("queue", site.queue.is_some()),
+                ("account", site.account.is_some()),
+                ("options", !site.options.is_empty()),
+                ("agent", site.agent.is_some() && !is_apart),
+                ("folder", site.folder.is_some() && !is_apart),
+                ("ssh", site.ssh.is_some()),
+                ("ssh_config", site.ssh_config.is_some()),
+                ("transport", site.transport.is_some()),
+                ("reach", site.reach.is_some()),
+            ];
+            let said: Vec<&str> =
+                said.iter().filter(|(_, is_said)| *is_said).map(|(field, _)| *field).collect();
             return Err(format!(
-                "found a queue, account, options, agent, folder or ssh of `{name}`; pilots of this host have none, but \
-                 with `run_as: ACCOUNT` an agent and a folder"
+                "found {} of `{name}`; pilots of this host have none, but with `run_as: ACCOUNT` an agent and a folder: \
+                 they keep their files in the manager's folder (`pilotfish serve --dir`), and those of another host have \
+                 `adapter: hosts`",
+                said.join(", ")
             ));
         }
         if self.adapter == HOSTS && site.ssh.is_none() && self.hosts.is_empty() {

@@ -1,5 +1,7 @@
 //! What an operator says of an account on a platform: which queue, who pays, what a node needs first.
 
+pub(crate) mod counted;
+
 use serde::{Deserialize, Deserializer, de::Error};
 
 use crate::{
@@ -205,16 +207,14 @@ pub(crate) fn leads_astray(adapter: &str, option: &str) -> Option<&'static str> 
     }
 }
 
-/// Whether an option of a batch system's submission is one by which pilots are found again or counted: another
-/// name or user, several jobs of one, several nodes, another script; or one that drops ours, submits nothing or waits
+/// Whether an option of a batch system's submission is one by which pilots are found again: another name or user,
+/// several jobs of one, another script; or one that drops ours, submits nothing or waits
 /// for the job's end. Slurm takes long options that are shortened.
 pub(crate) fn is_said_by_us(adapter: &str, option: &str) -> bool {
     let ours: &[&str] = match adapter {
         "slurm" => &[
             "--job-name",
             "--array",
-            "--nodes",
-            "--ntasks",
             "--wrap",
             "--output",
             "--error",
@@ -227,8 +227,6 @@ pub(crate) fn is_said_by_us(adapter: &str, option: &str) -> bool {
             "--version",
             "-J",
             "-a",
-            "-N",
-            "-n",
             "-o",
             "-e",
             "-W",
@@ -257,24 +255,7 @@ pub(crate) fn is_said_by_us(adapter: &str, option: &str) -> bool {
         |attributes: &str| ["block", "interactive"].iter().any(|name| attributes.contains(name));
     let blocks = adapter == "pbs"
         && letters.iter().any(|(letter, value)| *letter == 'W' && value.is_some_and(is_attended));
-    let asks_for_nodes = adapter == "pbs"
-        && letters
-            .iter()
-            .any(|(letter, value)| ['l', 'L'].contains(letter) && value.is_some_and(is_of_several_nodes));
-    blocks
-        || asks_for_nodes
-        || letters.iter().any(|(letter, _)| ours.contains(&format!("-{letter}").as_str()))
-}
-
-/// Whether resources of PBS, like `walltime=1:0:0,select=2:ncpus=4` or `nodes=2#shared`, are for more nodes than one,
-/// or may be: TORQUE takes `procs=8` and `tasks=2:lprocs=4` from wherever there are some.
-fn is_of_several_nodes(resources: &str) -> bool {
-    let mut asked = resources.split(',').filter_map(|resource| resource.trim().split_once('='));
-    asked.any(|(name, value)| {
-        let first = value.split([':', '+', '#']).next().unwrap_or_default().trim();
-        let is_several = value.contains('+') || first.parse::<u32>().is_ok_and(|n| n != 1);
-        ["select", "nodes", "nodect", "procs", "tasks"].contains(&name.trim()) && is_several
-    })
+    blocks || letters.iter().any(|(letter, _)| ours.contains(&format!("-{letter}").as_str()))
 }
 
 /// The name of a queue or an account, as it goes into a command line.
@@ -593,6 +574,28 @@ mod tests {
     }
 
     #[test]
+    fn options_that_take_more_than_budgets_count_name_the_field_that_says_it() {
+        for (adapter, option, field) in [
+            ("slurm", "-c32", "`cores`"),
+            ("slurm", "--exclusive", "`cores`"),
+            ("slurm", "-N 3", "`nodes`"),
+            ("pbs", "-lselect=1:ncpus=32", "`cores`"),
+            ("loadleveler", "tasks_per_node = 32", "`cores`"),
+        ] {
+            let error = platform(adapter, &format!("options: ['{option}']")).expect_err(option);
+            let is_told = error.contains(option) && error.contains(&format!("write {field}"));
+            assert!(is_told, "{error}");
+        }
+        let slots = "options: ['-l slots=4']\nparallel_environment: smp";
+        let error = platform("gridengine", slots).expect_err("slots");
+        assert!(error.contains("write `cores`"), "{error}");
+        let longer = "options: [--time=9:0:0]";
+        assert!(platform("slurm", longer).is_ok(), "no budget counts without a walltime");
+        let error = platform("slurm", &format!("{longer}\nwalltime: 1h")).expect_err("longer");
+        assert!(error.contains("write `walltime`"), "{error}");
+    }
+
+    #[test]
     fn options_that_hide_jobs_from_listings_are_refused() {
         for (adapter, option, words) in [
             ("slurm", "--clusters=a,b", "name one cluster"),
@@ -623,6 +626,8 @@ mod tests {
         for line in lines {
             let error = platform("local", line).expect_err(line);
             assert!(error.contains("pilots of this host have none"), "{line}: {error}");
+            let field = line.split(':').next().unwrap_or_default();
+            assert!(error.contains(&format!("found {field} of `site`")), "{line}: {error}");
         }
     }
 }

@@ -51,6 +51,12 @@ pub enum UnitError {
         /// How it is written.
         example: &'static str,
     },
+    /// More minutes than an hour has, or more seconds than a minute.
+    #[error("minutes and seconds go up to 59; write {right}")]
+    BeyondSixty {
+        /// The same time as it is written.
+        right: String,
+    },
     /// More than a `u64` holds.
     #[error("that is too much")]
     TooLarge,
@@ -198,17 +204,23 @@ fn parse_clock_ms(text: &str) -> Result<u64, UnitError> {
     let (days, clock) = text.split_once('-').unwrap_or(("0", text));
     let parts: Vec<&str> = clock.split(':').collect();
     let [hours, minutes, seconds] = parts[..] else { return Err(malformed()) };
-    let field = |digits: &str, limit: u128| {
+    let field = |digits: &str| {
         let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
         let number = is_number.then(|| digits.parse::<u32>().ok()).flatten().map(u128::from);
-        number.filter(|number| *number < limit).ok_or_else(malformed)
+        number.ok_or_else(malformed)
     };
-    let unlimited = u128::from(u32::MAX);
-    let total = field(days, unlimited)? * DAY_MS
-        + field(hours, unlimited)? * HOUR_MS
-        + field(minutes, 60)? * MINUTE_MS
-        + field(seconds, 60)? * SECOND_MS;
+    let (minutes, seconds) = (field(minutes)?, field(seconds)?);
+    let total = field(days)? * DAY_MS + field(hours)? * HOUR_MS + minutes * MINUTE_MS + seconds * SECOND_MS;
+    if minutes >= 60 || seconds >= 60 {
+        return Err(UnitError::BeyondSixty { right: show_clock(total) });
+    }
     u64::try_from(total).map_err(|_| UnitError::TooLarge)
+}
+
+/// `HH:MM:SS`
+fn show_clock(duration_ms: u128) -> String {
+    let seconds = duration_ms / SECOND_MS;
+    format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
 
 #[cfg(test)]
@@ -216,6 +228,17 @@ mod tests {
     use proptest::prelude::*;
 
     use super::{parse_bytes, parse_duration_ms, show_bytes, show_duration};
+
+    #[test]
+    fn more_minutes_than_an_hour_has_are_refused_with_what_is_right() {
+        for (text, right) in [("00:90:00", "01:30:00"), ("1-00:00:75", "24:01:15"), ("99:60:00", "100:00:00")]
+        {
+            let error = parse_duration_ms(text).unwrap_err().to_string();
+            assert_eq!(error, format!("minutes and seconds go up to 59; write {right}"), "{text}");
+            assert!(parse_duration_ms(right).is_ok());
+        }
+        assert!(parse_duration_ms("00:9x:00").unwrap_err().to_string().contains("a duration like"));
+    }
 
     #[test]
     fn durations_are_read_as_people_write_them() {

@@ -1,5 +1,6 @@
 //! Two stores beside each other: commands mean the one that was used last here, or refuse.
 
+use nix::sys::signal::Signal;
 use tests::{Running, Sandbox, text, until};
 
 const DEFAULT: &str = "home/.pilotfish/default";
@@ -369,4 +370,25 @@ fn last_means_all_stages_for_what_is_done_to_all_that_was_submitted() {
     let output = sandbox.run(&["tasks", "last"]);
     let said = text(&output.stderr);
     assert!(said.contains("`last` is job 4, the last of the workflow's 2 stages, jobs 3 to 4"), "{said}");
+}
+
+#[test]
+fn what_would_go_on_is_explained_by_the_manager_that_does_not_run() {
+    let sandbox = Sandbox::new();
+    let manager = serve(&sandbox, DEFAULT, &["--no-local"]);
+    sandbox.write("job.yaml", "command: echo 1\n");
+    sandbox.ok(&["submit", "-q", "job.yaml"]);
+    assert!(!sandbox.ok(&["explain", "job", "1"]).contains("no manager runs"));
+    manager.signal(Signal::SIGKILL);
+    manager.wait();
+    for what in [["explain", "job", "1"], ["explain", "task", "1.0"]] {
+        let said = sandbox.ok(&what);
+        assert!(
+            said.starts_with("no manager runs, so nothing begins; start one with `pilotfish serve"),
+            "{said}"
+        );
+    }
+    sandbox.ok(&["run", "-q", "--", "echo", "2"]);
+    let over = sandbox.ok(&["explain", "job", "last"]);
+    assert!(!over.contains("no manager runs"), "{over}");
 }

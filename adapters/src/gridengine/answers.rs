@@ -211,25 +211,24 @@ fn read_queue(part: Node, gpu_resource: &str) -> Option<Queue> {
         gpus: resource(part, gpu_resource).and_then(|gpus| gpus.parse().ok()).unwrap_or(0),
         ..Resources::default()
     };
-    Some(Queue {
+    let mut queue = Queue {
         name: field(part, "name")?.split('@').next()?.to_owned(),
         is_default: true,
         is_up: is_up(part),
         walltime_max: resource(part, "h_rt").map_or(Some(None), limit)?,
-        nodes: vec![(1, node)],
-    })
+        ..Queue::default()
+    };
+    // A busy host is in alarm, too, and a calendar closes some at times.
+    let is_away = field(part, "state").is_some_and(|state| state.contains(['u', 'd', 'E', 'o', 'c']));
+    queue.add(1, node, !is_away);
+    Some(queue)
 }
 
 /// The same queue on one more host.
 fn add(known: &mut Queue, queue: Queue) {
     known.is_up |= queue.is_up;
     known.walltime_max = known.walltime_max.zip(queue.walltime_max).map(|(a, b)| a.max(b));
-    for (n, node) in queue.nodes {
-        match known.nodes.iter_mut().find(|(_, same)| *same == node) {
-            Some((n_known, _)) => *n_known += n,
-            None => known.nodes.push((n, node)),
-        }
-    }
+    known.take_nodes(queue);
 }
 
 /// How busy it is, from `qstat -f -xml -s p`: queues on hosts with their slots, and all jobs that wait.

@@ -457,6 +457,12 @@ fn queues_are_described() {
     let node = |cores| Resources { cores, memory_bytes: 4 << 30, ..Resources::default() };
     assert_eq!(queues[0].nodes, [(2, node(4)), (1, node(8))]);
     assert_eq!((queues.len(), queues[0].walltime_max), (1, Some(Span::from_secs(3600))));
+    for (letters, n_away) in [("au", 1), ("d", 1), ("E", 1), ("a", 0), ("D", 0)] {
+        let state = format!("<name>q@b</name><state>{letters}</state>");
+        let hosts = in_listing(&hosts.replace("<name>q@b</name>", &state));
+        let queues = grid_engine().read_describe(&good(&hosts)).expect("queues");
+        assert_eq!(queues[0].nodes_away.len(), n_away, "{letters}");
+    }
 }
 
 #[test]

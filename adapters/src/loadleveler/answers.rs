@@ -221,7 +221,7 @@ fn classes(text: &str) -> Option<Vec<Class<'_>>> {
 /// is not said, so that each class may have all.
 pub(super) fn queues(text: &str) -> Option<Vec<Queue>> {
     let (of_classes, machines) = text.split_once(&format!("\n{NEXT}\n"))?;
-    let nodes = kinds(machines)?;
+    let all = kinds(machines)?;
     let queue = |class: &Class| {
         Some(Queue {
             name: class.name.to_owned(),
@@ -229,7 +229,7 @@ pub(super) fn queues(text: &str) -> Option<Vec<Queue>> {
             is_default: class.name == "No_Class",
             is_up: class.slots("Maximum_slots") != Some(0),
             walltime_max: class.value("Wall_clock_limit").map_or(Some(None), walltime_max)?,
-            nodes: nodes.clone(),
+            ..all.clone()
         })
     };
     classes(of_classes)?.iter().map(queue).collect()
@@ -249,19 +249,22 @@ fn machines(text: &str, n_fields: usize) -> Option<Vec<Vec<&str>>> {
     (!machines.is_empty()).then_some(machines)
 }
 
-fn kinds(text: &str) -> Option<Vec<(u32, Resources)>> {
-    let mut kinds: Vec<(u32, Resources)> = Vec::new();
+/// A queue of all machines.
+fn kinds(text: &str) -> Option<Queue> {
+    let mut all = Queue::default();
     for fields in machines(text, 5)? {
-        let [_name, _availability, _state, cores, memory] = fields[..] else { return None };
+        let [_name, availability, state, cores, memory] = fields[..] else { return None };
         // One that is down tells nothing of itself.
         let (Ok(cores), Some(memory_bytes)) = (cores.parse(), bytes(memory)) else { continue };
         let node = Resources { cores, memory_bytes, ..Resources::default() };
-        match kinds.iter_mut().find(|(_, known)| *known == node) {
-            Some((n_nodes, _)) => *n_nodes += 1,
-            None => kinds.push((1, node)),
-        }
+        all.add(1, node, starts_jobs(availability, state));
     }
-    Some(kinds)
+    Some(all)
+}
+
+/// Whether a machine starts steps, or will when it is free.
+fn starts_jobs(availability: &str, state: &str) -> bool {
+    availability == "Avail" && matches!(state, "Idle" | "Run" | "Running" | "Busy")
 }
 
 /// `65536` megabytes, or `7.764 gb`.
@@ -318,7 +321,7 @@ pub(super) fn load_of_all(text: &str) -> Option<QueueLoad> {
     let mut load = QueueLoad::default();
     for fields in machines(of_machines, 4)? {
         let [availability, state, cores, running] = fields[..] else { return None };
-        if availability != "Avail" || !matches!(state, "Idle" | "Run" | "Running" | "Busy") {
+        if !starts_jobs(availability, state) {
             continue;
         }
         let (cores, running): (u64, u64) = (cores.parse().ok()?, running.parse().ok()?);

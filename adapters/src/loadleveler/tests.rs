@@ -344,6 +344,7 @@ fn classes_are_described() {
         is_up: true,
         walltime_max: Some(Span::from_secs(8_640_010 - 60)),
         nodes: vec![(2, node(32, 64)), (1, node(16, 32))],
+        nodes_away: vec![],
     };
     assert_eq!(plain().read_describe(&output), Ok(vec![expected.clone()]));
     let without = Queue { nodes: vec![], ..expected.clone() };
@@ -364,6 +365,8 @@ fn classes_are_described() {
     let shorter = with("=============== Class serial_op ===============", "===== Class serial_op =====");
     assert_eq!(shorter, Ok(expected));
     assert_eq!(with("serial_op", "No_Class").map(|queue| queue.is_default), Ok(true));
+    let drained = with("n08!Avail!Idle", "n08!Avail!Drned").expect("a class");
+    assert_eq!((drained.nodes[0].0, drained.nodes_away), (1, vec![(1, node(32, 64))]));
     assert!(with("exit=0", "exit=1").is_err());
     assert!(with("n08!Avail!Idle!32", "n08!Avail!Idle").is_err());
     let in_gigabytes = with("65536", "62.5 gb").map(|queue| queue.nodes[0].1.memory_bytes);

@@ -22,27 +22,29 @@ fn queue(record: &Record, default: &str, nodes: &[Record]) -> Option<Queue> {
         Some(limit) => Some(span(limit)?),
         None => None,
     };
-    let mut kinds: Vec<(u32, Resources)> = Vec::new();
-    // A node belongs to all queues unless it names one.
-    let is_theirs = |node: &&Record| node.attribute("queue").is_none_or(|queue| queue == record.name);
-    for node in nodes.iter().filter(is_theirs) {
-        let node = resources(node);
-        // Nothing is known of it.
-        if node.cores == 0 {
-            continue;
-        }
-        match kinds.iter_mut().find(|(_, known)| *known == node) {
-            Some((n_nodes, _)) => *n_nodes += 1,
-            None => kinds.push((1, node)),
-        }
-    }
-    Some(Queue {
+    let mut queue = Queue {
         name: record.name.clone(),
         is_default: record.name == default,
         is_up: is_true("enabled") && is_true("started"),
         walltime_max,
-        nodes: kinds,
-    })
+        ..Queue::default()
+    };
+    // A node belongs to all queues unless it names one.
+    let is_theirs = |node: &&Record| node.attribute("queue").is_none_or(|queue| queue == record.name);
+    for node in nodes.iter().filter(is_theirs) {
+        let has = resources(node);
+        // Of one without cores nothing is known.
+        if has.cores > 0 {
+            queue.add(1, has, is_usable(node));
+        }
+    }
+    Some(queue)
+}
+
+/// Whether a node starts jobs, or will when it is free.
+fn is_usable(node: &Record) -> bool {
+    let state = node.attribute("state").unwrap_or("unknown");
+    !USELESS.iter().any(|useless| state.contains(useless))
 }
 
 /// What a node has. OpenPBS tells it as resources, TORQUE as slots and in the words of its `status`.
@@ -71,14 +73,13 @@ fn cores(node: &Record) -> u32 {
 pub(super) fn load(nodes: &str, queues: &str, waiting: &[u64]) -> Option<QueueLoad> {
     let mut load = QueueLoad::default();
     for node in of_text(nodes, "")? {
-        let state = node.attribute("state").unwrap_or("unknown");
-        if USELESS.iter().any(|useless| state.contains(useless)) {
+        if !is_usable(&node) {
             continue;
         }
         let cores = u64::from(cores(&node));
         load.cores += cores;
         // Nodes can be full by other words than their number of cores.
-        if state == "free" {
+        if node.attribute("state") == Some("free") {
             load.free_cores += cores.saturating_sub(cores_in_use(&node).unwrap_or(cores));
         }
     }

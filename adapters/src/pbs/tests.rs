@@ -390,6 +390,7 @@ fn queues_are_described() {
             is_up: true,
             walltime_max: Some(Span::from_secs(600)),
             nodes: vec![(2, node)],
+            nodes_away: vec![],
         };
         assert_eq!(queues, [expected]);
         let with = |old: &str, new: &str| {
@@ -399,6 +400,11 @@ fn queues_are_described() {
         for (owner, n_nodes) in [("short", 2), ("other", 1)] {
             let queues = with("     ntype", &format!("     queue = {owner}\n     ntype")).expect(owner);
             assert_eq!(queues[0].nodes.iter().map(|(n, _)| n).sum::<u32>(), n_nodes, "{owner}");
+        }
+        for state in ["down,offline", "state-unknown,down", "maintenance"] {
+            let queues = with("state = free", &format!("state = {state}")).expect(state);
+            let n_of = |nodes: &[(u32, Resources)]| nodes.iter().map(|(n, _)| n).sum::<u32>();
+            assert_eq!((n_of(&queues[0].nodes), n_of(&queues[0].nodes_away)), (1, 1), "{state}");
         }
         assert!(with("\nexit=0", "\nexit=1").is_err());
         // Of one that was never up nothing is known, and one that is made of several says so.

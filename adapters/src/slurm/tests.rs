@@ -309,7 +309,7 @@ fn what_a_site_says_of_memory_and_gpus_stands_in_place_of_ours() {
 #[test]
 fn nodes_have_what_sinfo_says_of_them() {
     let node = |memory: &str, gres: &str| {
-        let queue = read_queue(&format!("batch*|up|1:00:00|2|2|{memory}|{gres}")).expect("a queue");
+        let queue = read_queue(&format!("batch*|up|1:00:00|idle|2|2|{memory}|{gres}")).expect("a queue");
         (queue.nodes[0].1.memory_bytes >> 20, queue.nodes[0].1.gpus)
     };
     assert_eq!(node("1", "(null)"), (0, 0), "RealMemory is not set");
@@ -439,7 +439,7 @@ fn a_name_with_bars_is_one_name() {
 
 #[test]
 fn partitions_are_described() {
-    let stdout = "debug*|up|2:00|2|4|4000|(null)\nbatch|up|1-01:00:00|2|4|4000|(null)\nbatch|up|1-01:00:00|2|8|9000+|gpu:fake:2(S:0),craynetwork:4\ndown|down|infinite|1|4|4000|(null)\n";
+    let stdout = "debug*|up|2:00|idle|2|4|4000|(null)\nbatch|up|1-01:00:00|mix|1|4|4000|(null)\nbatch|up|1-01:00:00|idle~|1|4|4000|(null)\nbatch|up|1-01:00:00|drain|7|4|4000|(null)\nbatch|up|1-01:00:00|down*|1|64|9000|(null)\nbatch|up|1-01:00:00|idle*|1|64|9000|(null)\nbatch|up|1-01:00:00|alloc|2|8|9000+|gpu:fake:2(S:0),craynetwork:4\ndown|down|infinite|drng|1|4|4000|(null)\nbare|up|infinite|n/a|0|0|0|(null)\n";
     let output = Output { code: Some(0), stdout: stdout.into(), ..Output::default() };
     let queues = slurm().read_describe(&output).expect("queues");
     let node =
@@ -452,13 +452,21 @@ fn partitions_are_described() {
             is_up: true,
             walltime_max: Some(Span::from_secs(25 * 3600)),
             nodes: vec![(2, node(4, 4000, 0)), (2, node(8, 9000, 2))],
+            nodes_away: vec![(7, node(4, 4000, 0)), (2, node(64, 9000, 0))],
         }
     );
     let facts: Vec<_> =
         queues.iter().map(|q| (q.name.as_str(), q.is_default, q.is_up, q.walltime_max)).collect();
     assert_eq!(facts[0], ("debug", true, true, Some(Span::from_secs(120))));
     assert_eq!(facts[2], ("down", false, false, None));
+    assert_eq!((queues[2].nodes.len(), queues[2].nodes_away.len()), (0, 1));
+    assert_eq!((queues[3].nodes.len(), queues[3].nodes_away.len()), (0, 0), "it has no nodes");
     assert!(slurm().read_describe(&Output { stdout: "what?\n".into(), ..output }).is_err());
+}
+
+#[test]
+fn accounts_are_the_same_in_small_and_capital_letters() {
+    assert!(slurm().is_same_account("lab", "Lab") && !slurm().is_same_account("lab", "labs"));
 }
 
 #[test]

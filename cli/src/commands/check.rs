@@ -4,11 +4,13 @@ use std::ops::Range;
 
 use clap::Args;
 
-use protocol::job::Compiled;
+use protocol::job::{Compiled, JobSpec};
+use scheduler::resources::Resources;
 
 use crate::{
     commands::workflow,
     failure::{Failure, Outcome},
+    in_process,
     input::JobInput,
     show::{self, Screen, format::count, preview},
 };
@@ -44,18 +46,39 @@ pub struct CheckArgs {
     quiet: bool,
 }
 
+/// What is said of the first job of which no task fits on this host; which may be meant for others.
+fn beyond_this_host<'s>(jobs: impl Iterator<Item = &'s JobSpec>) -> Option<String> {
+    let needs = |job: &JobSpec| Resources {
+        memory_bytes: job.memory_bytes,
+        gpus: job.gpus,
+        ..Resources::cores(job.cores)
+    };
+    let mut jobs = jobs.filter(|job| needs(job) != Resources::cores(1)).peekable();
+    jobs.peek()?;
+    let host = in_process::host_capacity();
+    jobs.map(|job| (job, needs(job))).find(|(_, needs)| !needs.fits_in(&host)).map(|(job, needs)| {
+        format!(
+            "note: a task of {} needs {needs}, and this host has {host}: `pilotfish run` cannot begin it here, only a \
+             platform with more",
+            job.name
+        )
+    })
+}
+
 /// Checks.
 ///
 /// # Errors
 /// Everything that is wrong with the job, a line each.
 pub fn run(args: CheckArgs) -> Result<Outcome, Failure> {
-    let tell = |left_out: Option<String>| left_out.iter().for_each(|line| show::say(line));
+    let tell = |line: Option<String>| line.iter().for_each(|line| show::say(line));
     if let Some(workflow) = args.input.workflow()? {
         tell(JobInput::left_out(workflow.stages.iter().map(|stage| &stage.job)));
+        tell(beyond_this_host(workflow.stages.iter().map(|stage| &stage.job)));
         return if args.quiet { Ok(Outcome::Fine) } else { workflow::preview(&workflow, args.json) };
     }
     let job = args.input.resolve_for_others()?.compile()?;
     tell(JobInput::left_out([job.spec()]));
+    tell(beyond_this_host([job.spec()].into_iter()));
     for doubt in args.input.doubts(&job) {
         show::say(&format!("warning: {doubt}"));
     }
@@ -77,5 +100,25 @@ fn indices(job: &Compiled, task: Option<u64>, limit: u64) -> Result<Range<u64>, 
             let last = count(n_tasks.saturating_sub(1));
             Err(Failure::bad_input(format!("--task: found {index}; the tasks are 0 to {last}")))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use protocol::job::{CommandLine, JobSpec};
+
+    use super::beyond_this_host;
+
+    #[test]
+    fn a_job_that_no_task_of_fits_on_this_host_is_told() {
+        let job = |cores| {
+            let job = JobSpec::new(CommandLine::Args(vec!["true".to_owned()]), PathBuf::from("/"));
+            JobSpec { cores, ..job }
+        };
+        let told = beyond_this_host([job(1), job(1 << 20)].iter()).unwrap_or_default();
+        assert!(told.contains("needs 1048576 cores, and this host has "), "{told}");
+        assert_eq!(beyond_this_host([job(1)].iter()), None);
     }
 }

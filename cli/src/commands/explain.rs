@@ -62,15 +62,37 @@ enum What {
 pub async fn run(args: ExplainArgs) -> Result<Outcome, Failure> {
     let reader = Reader::open(&args.view.place).await?;
     let path = path(args.what, &args.id, &reader.client).await?;
+    let standstill = match &reader.left {
+        Some(left) if goes_on(&path, &reader.client).await? => {
+            Some(format!("no manager runs, so nothing begins; {}", left.ways()))
+        }
+        _ => None,
+    };
     let view = async |screen: &Screen| {
         let explanation = reader.client.explain(&path).await?;
         if args.view.json {
             return json_with_units(&explanation.reasons);
         }
-        let lines = explanation.reasons.iter().flat_map(|row| wrapped(&row.text, screen.width));
+        let rows = explanation.reasons.iter().filter(|row| standstill.is_none() || !is_of_a_manager(row));
+        let texts = standstill.iter().chain(rows.map(|row| &row.text));
+        let lines = texts.flat_map(|text| wrapped(text, screen.width));
         Ok(lines.map(|line| format!("{line}\n")).collect())
     };
     args.watch.show(view).await
+}
+
+/// Whether what a path names would go on if a manager ran: a job that is not over, a task of such a job, a platform.
+async fn goes_on(path: &str, client: &Client) -> Result<bool, Failure> {
+    let mut parts = path.split('/');
+    match (parts.next(), parts.next().and_then(|id| id.parse().ok())) {
+        (Some("job" | "task"), Some(id)) => Ok(client.job(JobId(id)).await?.ended_at.is_none()),
+        (kind, _) => Ok(kind == Some("platform")),
+    }
+}
+
+/// Whether a reason is what a manager that runs waits for.
+fn is_of_a_manager(row: &ReasonRow) -> bool {
+    matches!(row.reason, Reason::PilotsAway { .. } | Reason::SoonServed { .. })
 }
 
 /// Says of a job that is paused or can run nowhere, as things are, why it cannot: whoever waits for it must know.

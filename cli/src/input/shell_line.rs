@@ -1,5 +1,8 @@
 //! Which variables a shell line reads: those that the shell itself puts in. Text in single quotes, in comments and behind
-//! backslashes is not the shell's, but for what another shell of the line gets as its own line.
+//! backslashes is not the shell's, but for what another shell of the line gets as its own line. What is quoted is known by
+//! the tracker that quotes values.
+
+use protocol::template::{Reading, ShellText};
 
 /// Shells whose `-c` has a line of the same kind.
 const SHELLS: [&str; 6] = ["sh", "bash", "dash", "ash", "ksh", "zsh"];
@@ -22,165 +25,155 @@ fn variables_within(line: &str, depth: usize) -> Vec<&str> {
     if depth > DEPTH_MAX {
         return Vec::new();
     }
-    let levels = vec![Level::default()];
-    let mut reader = Reader { line, depth, names: Vec::new(), levels, documents: Vec::new() };
-    let mut at = 0;
-    while let Some(character) = line[at..].chars().next() {
-        at = reader.step(at, character);
+    let mut reader = Reader {
+        line,
+        depth,
+        text: ShellText::default(),
+        names: Vec::new(),
+        places: vec![Place::at(0)],
+        quoted: None,
+        documents: Vec::new(),
+        body: 0,
+        is_process: false,
+    };
+    // A line end ends the line, and a here-document in it.
+    for (at, character) in line.char_indices().chain([(line.len(), '\n')]) {
+        reader.step(at, character);
     }
     reader.names
 }
 
-/// The line itself, or a `$( … )` or `` `…` `` in it.
-#[derive(Default)]
-struct Level {
-    is_in_quotes: bool,
-    is_in_backticks: bool,
-    n_parentheses: usize,
-    /// Where the present command begins, …
+/// Where the present command of a line begins, and where its present word does.
+struct Place {
     command: usize,
-    /// … and its present word.
     word: usize,
 }
 
-/// A here-document whose text follows.
-struct Document<'l> {
-    end: &'l str,
-    is_quoted: bool,
-    is_for_shell: bool,
+impl Place {
+    fn at(at: usize) -> Place {
+        Place { command: at, word: at }
+    }
 }
 
 struct Reader<'l> {
     line: &'l str,
     depth: usize,
+    text: ShellText,
     names: Vec<&'l str>,
-    /// The innermost is the last; the first stays.
-    levels: Vec<Level>,
-    documents: Vec<Document<'l>>,
+    /// Of the line and of each that is open within it; the innermost is the last.
+    places: Vec<Place>,
+    /// Where the text in single quotes begins that is being read, if it is a line of its own.
+    quoted: Option<usize>,
+    /// Whether here-documents are for a shell: those that are open or begin with the next line, the first one last
+    /// where they are open.
+    documents: Vec<bool>,
+    /// Where the present here-document begins.
+    body: usize,
+    /// The second `$` of `$$` is no beginning.
+    is_process: bool,
 }
 
 impl<'l> Reader<'l> {
-    /// Reads what stands here; gives the place behind it.
-    fn step(&mut self, at: usize, character: char) -> usize {
-        let line = self.line;
-        let rest = &line[at..];
-        let next = at + character.len_utf8();
-        let n_levels = self.levels.len();
-        let Some(level) = self.levels.last_mut() else { return line.len() };
-        match character {
-            '\\' => return next + rest[1..].chars().next().map_or(0, char::len_utf8),
-            '$' if rest.starts_with("$$") => return at + 2,
-            '$' if rest.starts_with("$(") => {
-                self.levels.push(Level { command: at + 2, word: at + 2, ..Level::default() });
-                return at + 2;
+    fn step(&mut self, at: usize, character: char) {
+        let (before, was_opening) = (self.text.reading(), self.text.is_opening());
+        let (depth, n_documents) = (self.text.depth(), self.text.n_documents());
+        self.names_at(at, character, before);
+        self.text.read(character);
+        let next = (at + character.len_utf8()).min(self.line.len());
+        self.single_quotes(at, next, before);
+        if self.text.is_opening() && !was_opening {
+            self.documents.push(self.words_before().any(is_shell));
+        } else if was_opening && !self.text.is_opening() && self.text.n_documents() == n_documents {
+            // It was `<<<`.
+            self.documents.pop();
+        }
+        self.levels(next, depth, before);
+        let is_end = was_opening && !self.text.is_opening();
+        if before == Reading::Bare || is_end || (character == '\n' && before == Reading::Nothing) {
+            self.words(next, character);
+        }
+    }
+
+    /// The name behind a `$`.
+    fn names_at(&mut self, at: usize, character: char, reading: Reading) {
+        let is_read = character == '$' && matches!(reading, Reading::Bare | Reading::Filled);
+        let rest = self.line.get(at + 1..).unwrap_or_default();
+        let was_process = std::mem::take(&mut self.is_process);
+        match is_read && !was_process {
+            true if rest.starts_with('$') => self.is_process = true,
+            true => self.names.extend(name_at(rest)),
+            false => {}
+        }
+    }
+
+    /// Takes note of lines that begin or end within the line.
+    fn levels(&mut self, next: usize, before: usize, reading: Reading) {
+        let after = self.text.depth();
+        if after > before {
+            let are_documents = matches!(self.text.reading(), Reading::Filled | Reading::Verbatim);
+            if are_documents {
+                let n_before = self.documents.len().saturating_sub(after - before);
+                self.documents[n_before..].reverse();
+                self.body = next;
             }
-            '$' => self.names.extend(name_at(&rest[1..])),
-            '`' if level.is_in_backticks && !level.is_in_quotes => drop(self.levels.pop()),
-            '`' => self.levels.push(Level {
-                is_in_backticks: true,
-                command: next,
-                word: next,
-                ..Level::default()
-            }),
-            '"' => level.is_in_quotes = !level.is_in_quotes,
-            _ if level.is_in_quotes => {}
-            '\'' => return self.single_quotes(at),
-            '#' if begins_word(&line[..at]) => return at + rest.find('\n').unwrap_or(rest.len()),
-            '<' if rest.starts_with("<<<") => return at + 3,
-            '<' if rest.starts_with("<<") => return self.document(at + 2),
-            '\n' => {
-                let behind = self.bodies(next);
-                self.begin_command(behind);
-                return behind;
-            }
-            ';' | '|' | '&' => self.begin_command(next),
-            '(' => {
-                level.n_parentheses += 1;
+            self.places.extend((before..after).map(|_| Place::at(next)));
+        } else if after < before {
+            self.places.truncate(after);
+            let is_of_document = matches!(reading, Reading::Filled | Reading::Verbatim);
+            if is_of_document {
+                let is_for_shell = self.documents.pop().unwrap_or_default();
+                if is_for_shell && reading == Reading::Verbatim {
+                    self.names.extend(variables_within(&self.line[self.body..next], self.depth + 1));
+                }
+                self.body = next;
                 self.begin_command(next);
             }
-            ')' if level.n_parentheses > 0 => level.n_parentheses -= 1,
-            ')' if n_levels > 1 && !level.is_in_backticks => drop(self.levels.pop()),
-            blank if blank.is_whitespace() => level.word = next,
+        }
+    }
+
+    /// Takes note of where commands and words begin.
+    fn words(&mut self, next: usize, character: char) {
+        match character {
+            ';' | '|' | '&' | '(' | '\n' => self.begin_command(next),
+            blank if blank.is_whitespace() => {
+                if let Some(place) = self.places.last_mut() {
+                    place.word = next;
+                }
+            }
             _ => {}
         }
-        next
     }
 
     fn begin_command(&mut self, at: usize) {
-        if let Some(level) = self.levels.last_mut() {
-            (level.command, level.word) = (at, at);
+        if let Some(place) = self.places.last_mut() {
+            *place = Place::at(at);
         }
     }
 
     /// The words of the present command before the present one.
     fn words_before(&self) -> impl DoubleEndedIterator<Item = &'l str> + use<'l> {
-        let before = self.levels.last().map_or("", |level| &self.line[level.command..level.word]);
+        let before = self.places.last().map_or("", |place| &self.line[place.command..place.word]);
         before.split_whitespace()
     }
 
-    fn single_quotes(&mut self, at: usize) -> usize {
-        let line = self.line;
-        let text = &line[at + 1..];
-        let Some(len) = text.find('\'') else { return line.len() };
-        let mut before = self.words_before().rev();
-        let is_line = match before.next() {
-            Some("eval" | "trap") => true,
-            Some(last) => is_command_option(last) && before.any(is_shell),
-            None => false,
-        };
-        if is_line {
-            self.names.extend(variables_within(&text[..len], self.depth + 1));
+    /// Looks into a text in single quotes that a shell gets as its own line.
+    fn single_quotes(&mut self, at: usize, next: usize, before: Reading) {
+        let after = self.text.reading();
+        if before == Reading::Bare && after == Reading::Quoted {
+            let mut words = self.words_before().rev();
+            let is_line = match words.next() {
+                Some("eval" | "trap") => true,
+                Some(last) => is_command_option(last) && words.any(is_shell),
+                None => false,
+            };
+            self.quoted = is_line.then_some(next);
+        } else if before == Reading::Quoted
+            && after != Reading::Quoted
+            && let Some(begin) = self.quoted.take()
+        {
+            self.names.extend(variables_within(&self.line[begin..at], self.depth + 1));
         }
-        at + len + 2
     }
-
-    /// Reads the word that ends a here-document.
-    fn document(&mut self, at: usize) -> usize {
-        let line = self.line;
-        let word = line[at..].trim_start_matches('-').trim_start_matches([' ', '\t']);
-        let bare = word.trim_start_matches(['\'', '"', '\\']);
-        let is_part = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
-        let end = bare.find(|c| !is_part(c)).unwrap_or(bare.len());
-        // A number is shifted.
-        if !bare.starts_with(|c: char| c == '_' || c.is_ascii_alphabetic()) {
-            return at;
-        }
-        let is_quoted = bare.len() < word.len();
-        let is_for_shell = self.words_before().any(is_shell);
-        self.documents.push(Document { end: &bare[..end], is_quoted, is_for_shell });
-        let behind = bare[end..].trim_start_matches(['\'', '"']);
-        line.len() - behind.len()
-    }
-
-    /// Reads the texts of here-documents from here on; gives the place behind them.
-    fn bodies(&mut self, at: usize) -> usize {
-        let line = self.line;
-        let mut at = at;
-        for document in std::mem::take(&mut self.documents) {
-            let mut end = at;
-            let last = line[at..].split_inclusive('\n').find(|row| {
-                let is_last = row.trim_matches(['\t', '\r', '\n']) == document.end;
-                end += if is_last { 0 } else { row.len() };
-                is_last
-            });
-            // Nothing ends it: it is none.
-            let Some(last) = last else { break };
-            let text = &line[at..end];
-            match (document.is_quoted, document.is_for_shell) {
-                (false, _) => self.names.extend(variables_in_text(text)),
-                (true, true) => self.names.extend(variables_within(text, self.depth + 1)),
-                (true, false) => {}
-            }
-            at = end + last.len();
-        }
-        at
-    }
-}
-
-/// The names in a text without quotes.
-fn variables_in_text(text: &str) -> impl Iterator<Item = &str> {
-    let is_one = |at: &usize| !text[..*at].ends_with(['\\', '$']);
-    text.match_indices('$').map(|(at, _)| at).filter(is_one).filter_map(|at| name_at(&text[at + 1..]))
 }
 
 /// The name behind a `$`.
@@ -188,10 +181,6 @@ pub fn name_at(rest: &str) -> Option<&str> {
     let rest = rest.trim_start_matches('{');
     let end = rest.find(|c: char| c != '_' && !c.is_ascii_alphanumeric()).unwrap_or(rest.len());
     Some(&rest[..end]).filter(|name| name.starts_with(|c: char| c == '_' || c.is_ascii_alphabetic()))
-}
-
-fn begins_word(before: &str) -> bool {
-    before.chars().next_back().is_none_or(|c| c.is_whitespace() || ";|&(`".contains(c))
 }
 
 /// `-c`, also with others: `-lc`.
@@ -230,6 +219,11 @@ mod tests {
             ("cat <<-END; ls $A\n\t$B\n\tEND\nls '$C'", &["A", "B"]),
             ("echo $((1<<N)) $A\nls '$B' $C", &["A", "C"]),
             ("cat <<< '$A' $B", &["B"]),
+            // As they are quoted when values are put in.
+            ("echo \"$(case a in a) echo '$A';; esac)\" $B", &["B"]),
+            ("echo `echo \\$A \\\\$B`", &["A"]),
+            ("bash <<'E' <<F\nls $A\nE\n$B '$C'\nF\nls '$D' | sh -c 'ls $E'", &["A", "B", "C", "E"]),
+            ("sh <<'E'\nls $A\nE", &["A"]),
             ("ls '$A", &[]),
             ("é '$A' $B \\é $C", &["B", "C"]),
             ("", &[]),

@@ -55,7 +55,13 @@ impl JobSpec {
     pub(super) fn validate_templates(&self) -> Vec<Problem> {
         let templates = match Templates::parse(self) {
             Ok(templates) => templates,
-            Err(problems) => return problems,
+            Err(mut problems) => {
+                // What the command lacks says nothing of the files.
+                if !problems.iter().any(Problem::is_of_files) {
+                    problems.extend(self.with_files_only().validate_templates());
+                }
+                return problems;
+            }
         };
         let mut check = Check::default();
         let columns: Vec<&Column> = self.sweep.columns().collect();
@@ -74,7 +80,7 @@ impl JobSpec {
             }
             check.shared_output(self, &path, template);
         }
-        if check.problems.is_empty() {
+        if !check.problems.iter().any(Problem::is_of_files) {
             check.file_templates(self, &templates);
         }
         check.problems

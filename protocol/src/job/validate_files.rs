@@ -10,7 +10,8 @@ use crate::job::problem::quoted;
 use crate::job::taken::fixed_part;
 use crate::job::validate::Check;
 use crate::job::{
-    JobSpec, Output, OutputTarget, Several, Source, TaskInput, TaskOutputFile, WorkDirPolicy, limits,
+    CommandLine, JobSpec, Output, OutputTarget, Problem, Several, Source, TaskInput, TaskOutputFile,
+    WorkDirPolicy, limits,
 };
 use crate::sweep::Column;
 use crate::template::{self, Slot, Template};
@@ -24,6 +25,23 @@ pub(super) const N_COMPARED: u64 = 100_000;
 
 /// Places that are reached by the name that the operator gave them only.
 const SCHEMES_OF_STORES: [&str; 4] = ["s3://", "swift://", "sftp://", "ftp://"];
+
+impl JobSpec {
+    /// The job without anything but its tasks and their files.
+    pub(super) fn with_files_only(&self) -> JobSpec {
+        let JobSpec { sweep, inputs, outputs, base_dir, .. } = self.clone();
+        let command = CommandLine::Args(vec!["true".to_owned()]);
+        let workdir = WorkDirPolicy::Scratch;
+        JobSpec { sweep, inputs, outputs, workdir, ..JobSpec::new(command, base_dir) }
+    }
+}
+
+impl Problem {
+    /// Whether it is one of files, or of the parameters that their names are made of.
+    pub(super) fn is_of_files(&self) -> bool {
+        ["inputs", "outputs", "sweep"].iter().any(|field| self.path.starts_with(field))
+    }
+}
 
 impl Check {
     /// What can be said without looking into templates.

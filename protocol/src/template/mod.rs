@@ -10,6 +10,7 @@ mod shell;
 use std::fmt;
 
 pub use format::NumberFormat;
+pub use shell::{Reading, ShellText};
 
 use crate::job::nearest;
 use crate::sweep::Value;

@@ -1,6 +1,7 @@
 //! Quoting values for the place in a shell line where they stand.
 //!
-//! The tracker follows quotes, backslashes, comments, `$( … )`, backticks and here-documents in the literal text.
+//! The tracker follows quotes, backslashes, comments, `$( … )`, backticks and here-documents in the literal text. Others
+//! follow a line by the same tracker, as a [`ShellText`].
 
 /// How a value is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -318,6 +319,62 @@ impl QuotingTracker {
                 self.levels.push(Level { here: Some(here), ..Level::new(quoting) });
             }
         }
+    }
+}
+
+/// What a shell makes of the next character.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// Part of a command.
+    Bare,
+    /// Part of a text in which `$` has a meaning: in double quotes, or in a here-document.
+    Filled,
+    /// Part of a text in single quotes.
+    Quoted,
+    /// Part of a here-document that stays as it is.
+    Verbatim,
+    /// Nothing: it is in a comment, behind a backslash, or in the word that ends a here-document.
+    Nothing,
+}
+
+/// A shell line that is read one character after the other.
+#[derive(Clone, Debug, Default)]
+pub struct ShellText(QuotingTracker);
+
+impl ShellText {
+    /// Goes on over a character.
+    pub fn read(&mut self, character: char) {
+        self.0.read_one(character);
+    }
+
+    /// What the next character is.
+    pub fn reading(&self) -> Reading {
+        let tracker = &self.0;
+        if tracker.is_comment || tracker.is_escaped || tracker.opening.is_some() {
+            return Reading::Nothing;
+        }
+        match tracker.levels.last().map_or(Quoting::None, |level| level.quoting) {
+            Quoting::Bare => Reading::Bare,
+            Quoting::Double | Quoting::Expanded => Reading::Filled,
+            Quoting::Single => Reading::Quoted,
+            Quoting::Verbatim => Reading::Verbatim,
+            Quoting::None => Reading::Nothing,
+        }
+    }
+
+    /// How many lines are open: the line itself, and each `$( … )`, pair of backticks and here-document within it.
+    pub fn depth(&self) -> usize {
+        self.0.levels.len()
+    }
+
+    /// Whether the next character is in the word behind `<<`, or ends it.
+    pub fn is_opening(&self) -> bool {
+        self.0.opening.is_some()
+    }
+
+    /// How many here-documents are open, or begin with the next line.
+    pub fn n_documents(&self) -> usize {
+        self.0.waiting.len() + self.0.levels.iter().filter(|level| level.here.is_some()).count()
     }
 }
 

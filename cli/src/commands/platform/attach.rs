@@ -18,12 +18,13 @@ use clap::Args;
 use manager::{
     config::{
         Config,
-        file::{Listen, ManagerFile},
+        file::{ConfigError, Listen, ManagerFile},
     },
     place::Place,
 };
 use nix::fcntl::{Flock, FlockArg};
 use profiles::platform::PlatformProfile;
+use protocol::job::Problem;
 use scheduler::{resources::Resources, time::Span};
 use serde_yaml::{Mapping, Value};
 
@@ -325,13 +326,14 @@ async fn look(args: &AttachArgs) -> Result<Found, Failure> {
     };
     let output = place.run(command).await.map_err(|error| failed(error.to_string()))?;
     let queues = adapter.read_describe(&output).map_err(|error| failed(error.to_string()))?;
-    let queue = check::meant(&queues, site.queue.as_deref()).map_err(Failure::bad_input)?;
-    let mut found = found(queue, &version);
+    let queues = check::meant(&queues, site.queue.as_deref()).map_err(Failure::bad_input)?;
+    let mut found = found(&queues, site.queue.is_some(), &version);
     if let Some(account) = &site.account {
         check::known_account(&place, account).await.map_err(Failure::bad_input)?;
     }
-    if !queue.is_up {
-        found.notes.push(format!("{} starts no jobs at present: pilots wait until it does", queue.name));
+    if !queues.iter().any(|queue| queue.is_up) {
+        let names = check::names(&queues);
+        found.notes.push(format!("{names} starts no jobs at present: pilots wait until it does"));
     }
     if found.capacity.memory_bytes == 0 && args.memory.is_none() {
         let name = &args.adapter;
@@ -340,7 +342,7 @@ async fn look(args: &AttachArgs) -> Result<Found, Failure> {
         ));
     }
     for (spec, _) in config_of(args, &found, folder.path().join("manager"))?.platforms {
-        check::fits(queue, &spec).map_err(Failure::bad_input)?;
+        check::fits_one(&queues, &spec).map_err(Failure::bad_input)?;
     }
     Ok(found)
 }
@@ -348,12 +350,10 @@ async fn look(args: &AttachArgs) -> Result<Found, Failure> {
 /// The configuration of a manager in that folder that has this platform only.
 fn config_of(args: &AttachArgs, found: &Found, folder: PathBuf) -> Result<Config, Failure> {
     let text = entry::added("", &entry_of(args, found), "").unwrap_or_default();
-    let file = ManagerFile::parse(&text, Path::new("platform attach")).map_err(|error| {
-        let line = error.to_string();
-        Failure::bad_input(
-            line.rsplit_once("platforms[0]")
-                .map_or(line.clone(), |(_, what)| what.trim_start_matches(['.', ':', ' ']).to_owned()),
-        )
+    let file = ManagerFile::parse(&text, Path::new("platform attach")).map_err(|error| match error {
+        // Nobody has the text, so that its lines tell nothing.
+        ConfigError::Content(problems) => Failure::BadInput(problems.into_iter().map(by_flag).collect()),
+        other => Failure::bad_input(other.to_string()),
     })?;
     let mut config = in_process::config(folder)?;
     config
@@ -361,6 +361,19 @@ fn config_of(args: &AttachArgs, found: &Found, folder: PathBuf) -> Result<Config
         .map_err(|error| Failure::bad_input(error.to_string()))?;
     config.asker = Arc::new(Terminal { is_lent: true });
     Ok(config)
+}
+
+/// A mistake of an entry that is made of arguments: the field with the argument that says it.
+fn by_flag(problem: Problem) -> String {
+    let path = problem.path.strip_prefix("platforms[0]").unwrap_or(&problem.path).trim_start_matches('.');
+    let field = path.strip_prefix("openstack.").unwrap_or(path).split(['.', '[']).next().unwrap_or(path);
+    let path = match field {
+        "" | "openstack" => path.to_owned(),
+        "name" | "adapter" => format!("{path} ({})", field.to_uppercase()),
+        "options" | "networks" => format!("{path} (--{})", field.trim_end_matches('s')),
+        field => format!("{path} (--{})", field.replace('_', "-")),
+    };
+    Problem { file: None, line: None, column: None, path, ..problem }.to_string()
 }
 
 async fn version(place: &Place) -> Result<String, String> {
@@ -399,25 +412,45 @@ async fn cloud(cloud: &OpenStack) -> Result<Found, String> {
     Ok(Found { capacity, n_pilots_max, words, ..Found::default() })
 }
 
-/// Pilots that take the commonest kind of node, for as long as the queue allows, but not for days.
-fn found(queue: &Queue, version: &str) -> Found {
+/// Pilots that take the commonest kind of node, for as long as the queues allow, but not for days. `is_named`: by who
+/// attaches it, so that pilots are to fit in each of them.
+fn found(queues: &[&Queue], is_named: bool, version: &str) -> Found {
     // Of kinds that are as common, the plainer.
-    let commonest = queue.nodes.iter().max_by_key(|(n, node)| (*n, Reverse(node.gpus), node.cores));
-    let walltime = queue.walltime_max.map_or(WALLTIME, |most| most.min(WALLTIME));
-    let nodes: Vec<String> = queue
-        .nodes
-        .iter()
-        .map(|(n, node)| format!("{} with {node}", format::counted((*n).into(), "node")))
-        .collect();
-    let most =
-        queue.walltime_max.map_or("no limit".to_owned(), |most| format!("at most {}", format::span(most)));
+    fn commonest<'q>(nodes: impl Iterator<Item = &'q (u32, Resources)>) -> Option<&'q Resources> {
+        let most = nodes.max_by_key(|(n, node)| (*n, Reverse(node.gpus), node.cores));
+        most.map(|(_, node)| node)
+    }
+    let usable = commonest(queues.iter().flat_map(|queue| &queue.nodes));
+    let away = commonest(queues.iter().flat_map(|queue| &queue.nodes_away));
+    let limits = || queues.iter().map(|queue| queue.walltime_max.unwrap_or(WALLTIME));
+    let most = if is_named { limits().min() } else { limits().max() };
+    let walltime = most.map_or(WALLTIME, |most| most.min(WALLTIME));
+    let mut notes = Vec::new();
+    if usable.is_none() && away.is_some() {
+        notes.push(
+            "all nodes are down or drained: cores and memory are those that they have when they are back"
+                .to_owned(),
+        );
+    }
+    let words: Vec<String> = queues.iter().map(|queue| words_of(queue)).collect();
     Found {
-        capacity: commonest.map(|(_, node)| node.clone()).unwrap_or_default(),
+        capacity: usable.or(away).cloned().unwrap_or_default(),
         walltime: Some(walltime),
         n_pilots_max: None,
-        notes: Vec::new(),
-        words: format!("{version}queue {}, {most}, {}", queue.name, nodes.join(", ")),
+        notes,
+        words: format!("{version}{}", words.join("; ")),
     }
+}
+
+/// `queue batch, at most 1h 00m, 2 nodes with 4 cores, 1 node with 8 cores (down or drained)`
+fn words_of(queue: &Queue) -> String {
+    let words = |(n, node): &(u32, Resources), more: &str| {
+        format!("{} with {node}{more}", format::counted((*n).into(), "node"))
+    };
+    let usable = queue.nodes.iter().map(|kind| words(kind, ""));
+    let away = queue.nodes_away.iter().map(|kind| words(kind, " (down or drained)"));
+    let nodes: Vec<String> = usable.chain(away).collect();
+    format!("queue {}, {}, {}", queue.name, check::most(queue), nodes.join(", "))
 }
 
 /// What was given, else what was found.
@@ -551,6 +584,68 @@ mod tests {
     }
 
     #[test]
+    fn mistakes_of_what_is_given_name_the_field_and_the_argument_and_no_line() {
+        let refused = |arguments: &[&str]| {
+            let words = ["attach"].iter().chain(arguments);
+            let line = Line::try_parse_from(words).unwrap_or_else(|error| panic!("{error}"));
+            let folder = PathBuf::from("/nowhere");
+            let draft = Found { capacity: Resources::cores(1), ..Found::default() };
+            config_of(&line.args, &draft, folder).err().map(|failure| failure.message()).unwrap_or_default()
+        };
+        let both = refused(&["slurm", "a", "--walltime", "1 parsec", "--queue", "a b"]);
+        assert!(both.contains("walltime (--walltime): ") && both.contains("`parsec`"), "{both}");
+        assert!(both.contains("queue (--queue): found `a b`"), "{both}");
+        assert!(!both.contains("platforms[0]") && !both.contains("platform attach:"), "{both}");
+        for (arguments, words) in [
+            (&["slurm", "an other"][..], "found name `an other`"),
+            (&["slrm", "a"], "adapter (ADAPTER): "),
+            (&["slurm", "a", "--option=x"], "options (--option): found `x`"),
+            (&["slurm", "a", "--ssh", "-x"], "ssh (--ssh): found `-x`"),
+            (&["gridengine", "a", "--parallel-environment", "a b"], "(--parallel-environment): found `a b`"),
+        ] {
+            let said = refused(arguments);
+            assert!(said.contains(words) && !said.contains(":1"), "{arguments:?}: {said}");
+        }
+    }
+
+    #[test]
+    fn a_pilot_fits_in_one_of_several_queues_and_is_sized_by_nodes_that_are_up() {
+        let queue = |name: &str, hours: u64, up: &[(u32, u32)], away: &[(u32, u32)]| {
+            let nodes =
+                |kinds: &[(u32, u32)]| kinds.iter().map(|(n, c)| (*n, Resources::cores(*c))).collect();
+            Queue {
+                name: name.to_owned(),
+                is_up: true,
+                walltime_max: Some(Span::from_secs(hours * 3600)),
+                nodes: nodes(up),
+                nodes_away: nodes(away),
+                ..Queue::default()
+            }
+        };
+        let queues = [queue("long", 48, &[(2, 4)], &[(9, 64)]), queue("batch", 1, &[(3, 8)], &[])];
+        let both = check::meant(&queues, Some("long,batch")).expect("two");
+        let offer = found(&both, true, "");
+        assert_eq!((offer.capacity.cores, offer.walltime), (8, Some(Span::from_secs(3600))));
+        assert!(
+            offer.words.contains("9 nodes with 64 cores (down or drained); queue batch"),
+            "{}",
+            offer.words
+        );
+        let long = check::meant(&queues, Some("long")).expect("one");
+        assert_eq!(found(&long, true, "").capacity.cores, 4, "those that are drained do not count");
+        assert!(check::meant(&queues, Some("long,none")).is_err_and(|why| why.contains("no queue `none`")));
+        let away = [queue("down", 1, &[], &[(1, 2)])];
+        let offer = found(&[&away[0]], true, "");
+        assert!(offer.capacity.cores == 2 && offer.notes[0].contains("down or drained"), "{:?}", offer.notes);
+        let text = "platforms: [{name: a, adapter: slurm, cores: 4, walltime: 40h}]";
+        let file = parse(text, Path::new("manager.yaml")).unwrap_or_default();
+        let spec = file.platforms[0].spec(&Resources::default()).expect("a platform");
+        assert_eq!(check::fits_one(&both, &spec), Ok(()));
+        let batch = check::meant(&queues, Some("batch")).expect("one");
+        assert!(check::fits_one(&batch, &spec).is_err_and(|why| why.contains("the most of batch is 1h")));
+    }
+
+    #[test]
     fn memory_that_a_batch_system_does_not_tell_keeps_no_pilot_away() {
         let text = "platforms: [{name: a, adapter: slurm, cores: 2, memory: 4GiB}]";
         let file = parse(text, Path::new("manager.yaml")).unwrap_or_default();
@@ -563,6 +658,6 @@ mod tests {
         assert_eq!(check::fits(&queue(0), &spec), Ok(()));
         assert_eq!(check::fits(&queue(8 << 30), &spec), Ok(()));
         assert!(check::fits(&queue(2 << 30), &spec).is_err());
-        assert_eq!(found(&queue(0), "").capacity.memory_bytes, 0);
+        assert_eq!(found(&[&queue(0)], true, "").capacity.memory_bytes, 0);
     }
 }

@@ -205,7 +205,7 @@ pub(super) async fn known_account(place: &Place, account: &str) -> Result<bool, 
     if output.code != Some(0) || accounts.is_empty() {
         return Ok(false);
     }
-    match accounts.iter().any(|known| known == account) {
+    match accounts.iter().any(|known| adapter.is_same_account(known, account)) {
         true => Ok(true),
         false => Err(format!("found no account `{account}` of this user; there are {}", accounts.join(", "))),
     }
@@ -249,17 +249,39 @@ async fn connected(place: &Place, site: &Site) -> Result<String, String> {
     })
 }
 
-/// Whether the queue takes such pilots: what it is.
+/// Whether one of the queues takes such pilots: what they are.
 fn fitting(queues: &[Queue], spec: &PlatformSpec, site: &Site) -> Result<String, String> {
-    let queue = meant(queues, site.queue.as_deref())?;
-    if !queue.is_up {
-        return Err(format!("{} starts no jobs at present", queue.name));
+    let queues = meant(queues, site.queue.as_deref())?;
+    if !queues.iter().any(|queue| queue.is_up) {
+        return Err(format!("{} starts no jobs at present", names(&queues)));
     }
-    fits(queue, spec)?;
-    let most =
-        queue.walltime_max.map_or("no limit".to_owned(), |most| format!("at most {}", format::span(most)));
-    let n_nodes: u32 = queue.nodes.iter().map(|(n, _)| n).sum();
-    Ok(format!("{}, {most}, {}", queue.name, format::counted(n_nodes.into(), "node")))
+    fits_one(&queues, spec)?;
+    Ok(queues.into_iter().map(facts).collect::<Vec<_>>().join("; "))
+}
+
+fn facts(queue: &Queue) -> String {
+    let n_of = |nodes: &[(u32, Resources)]| nodes.iter().map(|(n, _)| u64::from(*n)).sum::<u64>();
+    let away = match n_of(&queue.nodes_away) {
+        0 => String::new(),
+        n => format!(", {n} more down or drained"),
+    };
+    let nodes = format::counted(n_of(&queue.nodes), "node");
+    format!("{}, {}, {nodes}{away}", queue.name, most(queue))
+}
+
+/// How long a job of it may live.
+pub(super) fn most(queue: &Queue) -> String {
+    queue.walltime_max.map_or("no limit".to_owned(), |most| format!("at most {}", format::span(most)))
+}
+
+pub(super) fn names(queues: &[&Queue]) -> String {
+    queues.iter().map(|queue| queue.name.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+/// Whether one of the queues could ever start such pilots. Errors: why none could.
+pub(super) fn fits_one(queues: &[&Queue], spec: &PlatformSpec) -> Result<(), String> {
+    let refusals: Vec<String> = queues.iter().filter_map(|queue| fits(queue, spec).err()).collect();
+    if refusals.len() < queues.len() { Ok(()) } else { Err(refusals.join("; ")) }
 }
 
 /// Whether the queue could ever start such pilots. Errors: why not.
@@ -275,26 +297,32 @@ pub(super) fn fits(queue: &Queue, spec: &PlatformSpec) -> Result<(), String> {
         0 => Resources { memory_bytes: 0, ..spec.capacity.clone() }.fits_in(node),
         _ => spec.capacity.fits_in(node),
     };
-    if !queue.nodes.is_empty() && !queue.nodes.iter().any(|(_, node)| fits(node)) {
-        let nodes: Vec<String> = queue.nodes.iter().map(|(n, node)| format!("{n} with {node}")).collect();
+    // Those that are away come back some day.
+    let all: Vec<&(u32, Resources)> = queue.nodes.iter().chain(&queue.nodes_away).collect();
+    if !all.is_empty() && !all.iter().any(|(_, node)| fits(node)) {
+        let nodes: Vec<String> = all.iter().map(|(n, node)| format!("{n} with {node}")).collect();
         return Err(format!("no node of {} has {}; it has {}", queue.name, spec.capacity, nodes.join(", ")));
     }
     Ok(())
 }
 
-/// The queue of that name, or one of those names; without a name the default one, or the only one.
-pub(super) fn meant<'q>(queues: &'q [Queue], name: Option<&str>) -> Result<&'q Queue, String> {
-    let is_meant = |queue: &&Queue| match name {
-        Some(name) => name.split(',').any(|name| name == queue.name),
-        None => queue.is_default || queues.len() == 1,
+/// The queues that a platform names, of which a pilot starts in any: one, or a list with commas. Without a name those
+/// that are the default, or the only one. There is at least one.
+pub(super) fn meant<'q>(queues: &'q [Queue], name: Option<&str>) -> Result<Vec<&'q Queue>, String> {
+    let known = || names(&queues.iter().collect::<Vec<_>>());
+    let Some(name) = name else {
+        let is_meant = |queue: &&Queue| queue.is_default || queues.len() == 1;
+        let found: Vec<&Queue> = queues.iter().filter(is_meant).collect();
+        return match found.is_empty() {
+            true => Err(format!("no queue is the default one; name one of {}", known())),
+            false => Ok(found),
+        };
     };
-    queues.iter().find(is_meant).ok_or_else(|| {
-        let names = queues.iter().map(|queue| queue.name.as_str()).collect::<Vec<_>>().join(", ");
-        match name {
-            Some(name) => format!("found no queue `{name}`; there are {names}"),
-            None => format!("no queue is the default one; name one of {names}"),
-        }
-    })
+    let of_name = |name: &str| {
+        let found = queues.iter().find(|queue| queue.name == name);
+        found.ok_or_else(|| format!("found no queue `{name}`; there are {}", known()))
+    };
+    name.split(',').map(of_name).collect()
 }
 
 fn since(began: Instant) -> Span {

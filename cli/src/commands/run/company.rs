@@ -1,6 +1,6 @@
 //! The other jobs of the folder: those of earlier runs wait, those that come meanwhile are finished too.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, path::Path};
 
 use scheduler::{engine::views::JobView, ids::JobId, resources::Resources};
 
@@ -10,6 +10,7 @@ use crate::{
     show::{
         self,
         format::{count, counted},
+        quote::quoted,
         table::shortened,
     },
 };
@@ -71,20 +72,39 @@ fn paused_line(paused: &[&JobView], place: &str) -> Option<String> {
     ))
 }
 
-/// Says that this new job is not the one of its name that is left, which somebody may have meant to go on with.
+/// Says that this new job is not the one of its name that is left, which somebody may have meant to go on with. With
+/// `retries` in `folder` one that has failed tasks is left, too. Gives whether there was something to say.
 ///
 /// # Errors
 /// The manager gives no answer.
-pub async fn tell_changed(client: &Client, own: &JobView) -> Result<(), Failure> {
+pub async fn tell_changed(client: &Client, own: &JobView, retries: Option<&Path>) -> Result<bool, Failure> {
     let jobs = client.jobs().await?;
-    let is_like = |job: &&JobView| job.id != own.id && job.name == own.name && job.ended_at.is_none();
-    if let Some(left) = jobs.iter().rfind(is_like) {
-        show::say(&format!(
-            "job {} is a new one and not job {} of the same name: a run goes on only where command, values, settings and input files are as they were",
-            own.id, left.id
-        ));
-    }
-    Ok(())
+    let is_left = |job: &JobView| job.ended_at.is_none() || (retries.is_some() && n_lost(job) > 0);
+    let is_like = |job: &&JobView| job.id != own.id && job.name == own.name && is_left(job);
+    let Some(left) = jobs.iter().rfind(is_like) else { return Ok(false) };
+    let (new, old) = (own.id, left.id);
+    show::say(&match retries.filter(|_| n_lost(left) > 0) {
+        None => format!(
+            "job {new} is a new one and not job {old} of the same name: a run goes on only where command, values, settings and input files are as they were"
+        ),
+        Some(folder) => changed(new, left, folder),
+    });
+    Ok(true)
+}
+
+/// The sentence about a job whose failed tasks were to run again.
+fn changed(new: JobId, left: &JobView, folder: &Path) -> String {
+    let (old, folder) = (left.id, quoted(&folder.display().to_string()));
+    let lost = counted(n_lost(left), "task");
+    format!(
+        "job {new} is a new one, as its command, values, settings or input files are not those of job {old} of the same \
+         name, whose {lost} that failed or were cancelled do not run again; they do where all is as it was, or by \
+         `pilotfish retry-failed {old} --dir {folder}` beside `pilotfish serve --dir {folder}`"
+    )
+}
+
+fn n_lost(job: &JobView) -> u64 {
+    job.counts.failed.saturating_add(job.counts.cancelled)
 }
 
 /// `3 (waves, 12 tasks left)`

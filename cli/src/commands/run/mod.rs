@@ -337,8 +337,8 @@ async fn submit(
     let latecomers = company::tell_paused(client, &BTreeSet::from([submitted.job]), place.as_deref()).await?;
     let before = client.job(submitted.job).await?;
     if !submitted.is_repeat {
-        if !args.fresh && !args.quiet {
-            company::tell_changed(client, &before).await?;
+        if !args.fresh && (!args.quiet || args.retry_failed) {
+            company::tell_changed(client, &before, retries(args)).await?;
         }
         return Ok((before, Some(news), latecomers));
     }
@@ -401,6 +401,11 @@ fn place_of(dir: &Path, named: Option<PathBuf>) -> String {
     } else {
         format!(" --dir {}", quoted(&dir.display().to_string()))
     }
+}
+
+/// The folder of this run, if what failed there is to run again.
+fn retries(args: &RunArgs) -> Option<&Path> {
+    args.retry_failed.then_some(args.dir.as_path())
 }
 
 fn n_ended(job: &JobView) -> u64 {

@@ -8,7 +8,7 @@ use protocol::{
 };
 use scheduler::{engine::views::JobView, ids::JobId};
 
-use super::{RunArgs, company, follow, key, n_ended, place, session::Session, what_cannot_run};
+use super::{RunArgs, company, follow, key, n_ended, place, retries, session::Session, what_cannot_run};
 use crate::{
     access::last,
     client::Client,
@@ -123,6 +123,13 @@ async fn submit(
     let place = (!args.quiet).then(|| place(args));
     company::tell_paused(client, &own, place.as_deref()).await?;
     if !submitted.is_repeat {
+        if !args.fresh && args.retry_failed {
+            for id in &jobs {
+                if company::tell_changed(client, &client.job(*id).await?, retries(args)).await? {
+                    break;
+                }
+            }
+        }
         return Ok(jobs);
     }
     let (mut n_done, mut n_all, mut n_lost, mut n_stale) = (0, 0, 0, 0);

@@ -69,10 +69,10 @@ impl Resolver<'_> {
 impl Resolver<'_> {
     /// Finds out which inputs are folders, and what is in them.
     pub(super) fn folders(&mut self, spec: &mut JobSpec) {
-        if spec.inputs.is_empty() || !self.problems.is_empty() {
+        if spec.inputs.is_empty() || !self.knows_files() {
             return;
         }
-        let mut plain = spec.clone();
+        let mut plain = spec.with_files_only();
         for (n, input) in plain.inputs.iter_mut().enumerate().filter(|(_, input)| !input.lines) {
             // Of a folder it may be the task's own, which no file may be.
             input.to = format!("input{n}");

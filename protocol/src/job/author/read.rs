@@ -300,7 +300,7 @@ fn never_here(key: &str, known: &[&str]) -> Option<&'static str> {
 }
 
 /// The name in a mapping like `{seed}`: a placeholder that was meant as a text.
-fn bare_placeholder(mapping: &Mapping) -> Option<&str> {
+pub(super) fn bare_placeholder(mapping: &Mapping) -> Option<&str> {
     let (key, value) = mapping.iter().next()?;
     if mapping.len() == 1 && value.is_null() { key.as_str() } else { None }
 }

@@ -1,9 +1,16 @@
 //! The lists `inputs` and `outputs` of a job file.
 
 use scheduler::digest::Digest;
+use serde_yaml::Value;
 
 use crate::job::author::form::{InputForm, OutputForm};
-use crate::job::author::read::{Node, Reader};
+use crate::job::author::read::{Node, Reader, bare_placeholder};
+
+/// Whether it is a mapping of fields, and no placeholder without quotes.
+fn is_of_fields(node: &Node<'_>, fields: &[&str]) -> bool {
+    let Value::Mapping(mapping) = node.value else { return false };
+    bare_placeholder(mapping).is_none_or(|name| fields.contains(&name))
+}
 
 const INPUT_EXPECTED: &str = "write paths, or {from: …, to: …}";
 
@@ -16,7 +23,7 @@ impl Reader<'_> {
     }
 
     fn input(&mut self, node: &Node<'_>) -> Option<InputForm> {
-        if !node.value.is_mapping() {
+        if !is_of_fields(node, &["from", "to"]) {
             let from = self.text(node)?;
             return Some(InputForm { from, ..InputForm::default() });
         }
@@ -46,7 +53,7 @@ impl Reader<'_> {
     }
 
     fn output(&mut self, node: &Node<'_>) -> Option<OutputForm> {
-        if !node.value.is_mapping() {
+        if !is_of_fields(node, &["from", "to"]) {
             return Some(OutputForm { from: self.text(node)?, ..OutputForm::default() });
         }
         let mut fields = self.fields(node, &["from", "to", "optional"], INPUT_EXPECTED)?;

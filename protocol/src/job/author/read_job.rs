@@ -6,7 +6,7 @@ use serde_yaml::Value;
 
 use crate::job::author::environment::EnvFrom;
 use crate::job::author::form::{JobForm, ResourcesForm, ResultsForm};
-use crate::job::author::read::{Fields, Node, Reader};
+use crate::job::author::read::{Fields, Node, Reader, bare_placeholder};
 use crate::job::{CommandLine, Extract, Keep, Retries, Stdio, Stream, WorkDirPolicy, limits, nearest};
 use crate::units::{parse_bytes, parse_duration_ms};
 
@@ -93,6 +93,10 @@ impl Reader<'_> {
         match node.value {
             Value::Sequence(_) => self.values(node, COMMAND_EXPECTED).map(CommandLine::Args),
             Value::String(line) => Some(CommandLine::Shell(line.clone())),
+            // A placeholder without quotes: it says so.
+            Value::Mapping(mapping) if bare_placeholder(mapping).is_some() => {
+                self.text(node).map(CommandLine::Shell)
+            }
             _ => self.refuse(node, COMMAND_EXPECTED),
         }
     }

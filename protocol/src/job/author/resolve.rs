@@ -98,8 +98,8 @@ impl Resolver<'_> {
             problems.extend(spec.validate_templates());
         }
         problems.extend(spec.validate_to_submit());
-        if problems.is_empty() && self.problems.is_empty() {
-            problems.extend(files::missing(spec));
+        if !problems.iter().any(Problem::is_of_files) && self.knows_files() {
+            problems.extend(files::missing(&spec.with_files_only()));
         }
         for problem in &mut problems {
             let name = problem.path.strip_prefix("sweep.").unwrap_or_default();
@@ -281,6 +281,12 @@ impl Resolver<'_> {
             Column { name, values: Values::Texts(values.into()) }
         });
         Some(Dimension { columns: columns.collect() })
+    }
+
+    /// Whether nothing that was found so far is of files or parameters.
+    pub(super) fn knows_files(&self) -> bool {
+        let Gaps { has_unknown_values, has_unknown_names } = self.gaps;
+        !has_unknown_values && !has_unknown_names && !self.problems.iter().any(Problem::is_of_files)
     }
 
     fn forget_names(&mut self) {

@@ -252,11 +252,22 @@ fn resolve_all(forms: Vec<StageForm>, common: &Common<'_>) -> (WorkflowSpec, Vec
     let workflow = WorkflowSpec { name: common.name.clone(), stages };
     if problems.is_empty() {
         problems.extend(workflow.check_edges());
+    } else if workflow.stages.len() == names.len() {
+        // Whatever else is wrong: stages that wait for each other stay so.
+        problems.extend(by_stages(workflow.clone()).check_edges());
     }
     if problems.is_empty() {
         problems.extend(workflow.check_files_in_groups(&grouped));
     }
     (workflow, problems)
+}
+
+/// The workflow with each stage after all tasks of those that it comes after: numbers of tasks mean nothing then.
+fn by_stages(mut workflow: WorkflowSpec) -> WorkflowSpec {
+    for after in workflow.stages.iter_mut().flat_map(|stage| &mut stage.after) {
+        after.edges = Edges::All;
+    }
+    workflow
 }
 
 /// Finds out of which entries of `after` inputs like `stage:NAME/PATH` are.

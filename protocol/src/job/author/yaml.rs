@@ -149,6 +149,17 @@ fn explain(text: &str, error: &serde_yaml::Error) -> Problem {
         let found = "a second document".to_owned();
         return Problem { line: second_document(text), ..problem(found, expected) };
     }
+    let near = line.and_then(|line| usize::try_from(line).ok()).unwrap_or(0);
+    let bare = (near.saturating_sub(1)..=near).find_map(|n| {
+        let (name, value) = with_bare_placeholder(text.lines().nth(n.checked_sub(1)?)?)?;
+        Some((u32::try_from(n).ok()?, name, value))
+    });
+    if let Some((line, name, value)) = bare {
+        let found = format!("{name} without quotes, which YAML reads as a mapping");
+        let quote = if value.contains('\'') { '"' } else { '\'' };
+        let expected = format!("put the whole text in quotes: {quote}{value}{quote}");
+        return Problem { line: Some(line), column: None, ..problem(found, &expected) };
+    }
     let hint = HINTS.iter().find(|(part, _)| message.contains(part)).map(|(_, hint)| *hint);
     // The position stands in front already.
     let cause = message.split(" at line ").next().unwrap_or(&message).trim_end_matches(':');
@@ -162,6 +173,21 @@ fn explain(text: &str, error: &serde_yaml::Error) -> Problem {
     let opened = opened.filter(|opened| Some(*opened) != line);
     let opened = opened.map(|line| format!("; opened in line {line}")).unwrap_or_default();
     problem(format!("no valid YAML ({cause}{opened})"), hint.unwrap_or("correct the YAML there"))
+}
+
+/// The placeholder that the value of a line begins with, and that value, where something follows it: `run: {x}.sh`.
+fn with_bare_placeholder(line: &str) -> Option<(&str, &str)> {
+    let line = line.trim();
+    let value = line.split_once(": ").map_or(line, |(_, value)| value.trim_start());
+    let value = value.strip_prefix("- ").unwrap_or(value).trim_start();
+    let end = value.strip_prefix('{')?.find(['{', '}'])? + 1;
+    let (name, rest) = value.split_at_checked(end + 1)?;
+    let inside = name.strip_prefix('{')?.strip_suffix('}')?;
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_.:+-".contains(c);
+    let is_name =
+        inside.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && inside.chars().all(is_plain);
+    let follows = !rest.trim().is_empty() && !rest.trim_start().starts_with(['#', ',', ']', '}']);
+    (is_name && follows).then_some((name, value))
 }
 
 /// The last line that is neither empty nor a comment.
@@ -191,6 +217,25 @@ mod tests {
         assert_eq!(command(r#"{"command": "\\ud83d\\ude00"}"#), Ok(r"\ud83d\ude00".to_owned()));
         assert!(command(r#"{"command": "\ud83d"}"#).is_err());
         assert_eq!(command(r"command: \ud8"), Ok(r"\ud8".to_owned()));
+    }
+
+    #[test]
+    fn a_placeholder_without_quotes_is_told_as_that() {
+        for (text, line, name, right) in [
+            ("command: {x} --flag\n", 1, "{x}", "'{x} --flag'"),
+            (
+                "name: a\ncommand: {tool}/run.sh 'a b'\nsweep: {x: [1]}\n",
+                2,
+                "{tool}",
+                "\"{tool}/run.sh 'a b'\"",
+            ),
+            ("command:\n  - echo\n  - {x:03}.txt\n", 3, "{x:03}", "'{x:03}.txt'"),
+        ] {
+            let said = &parse(text).unwrap_err()[0];
+            assert_eq!(said.line, Some(line), "{said}");
+            assert_eq!(said.found, format!("{name} without quotes, which YAML reads as a mapping"));
+            assert_eq!(said.expected, format!("put the whole text in quotes: {right}"));
+        }
     }
 
     #[test]

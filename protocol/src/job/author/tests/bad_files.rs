@@ -266,6 +266,16 @@ fn where_an_input_cannot_be_read_no_other_is_told_of_by_its_number() {
 }
 
 #[test]
+fn placeholders_without_quotes_are_told_as_that() {
+    let said = shown(folder().path(), "command: {x}\nsweep: {x: [a]}\ninputs: [{x}]\noutputs: [{x.stem}]\n");
+    for (field, name) in [("command", "{x}"), ("inputs[0]", "{x}"), ("outputs[0]", "{x.stem}")] {
+        let words =
+            format!("{field}: found {name} without quotes, which YAML reads as a mapping; write \"{name}\"");
+        assert!(said.contains(&words), "{words}: {said}");
+    }
+}
+
+#[test]
 fn one_problem_hides_no_other_and_begets_none() {
     let text = told(&[
         "command: [vina, \"{ligand}\", \"{alpha}\", \"{box:.2}\"]\nsweep:\n  ligand: {files: none/*.x}\n  \

@@ -573,3 +573,13 @@ fn outputs_of_two_stages_that_may_leave_one_name_are_told() {
         assert_eq!(!said(p, q).is_empty(), expected, "{p} {q}: {}", said(p, q));
     }
 }
+
+#[test]
+fn circles_and_files_are_told_beside_other_problems() {
+    let text = "stages:\n  a:\n    command: echo {nope}\n    after: b\n    outputs: [{from: ../x, to: x}]\n  b:\n    \
+                command: echo\n    resources: {cores: 0}\n    after: a\n    inputs: [gone.txt]\n";
+    let said = load(text).unwrap_err();
+    for words in ["`nope`", "a circle: ", "without `..`", "resources.cores: ", "gone.txt`: no such file"] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+}
