@@ -7,8 +7,10 @@ use nix::sys::signal::Signal;
 use tests::{Running, Sandbox, text, until};
 
 /// A job is a folder: its script, when it was submitted, and whether it has begun or is over. It begins when there is a file
-/// `go` in the sandbox.
+/// `go` in the sandbox. With a file `hold` a submission takes until there is a file `let`.
 const SBATCH: &str = r#"[ "$1" = --version ] && { echo slurm 23.11.4; exit; }
+echo >> "$S/asked"
+[ -e "$S/hold" ] && until [ -e "$S/let" ]; do sleep 0.1; done
 n=$(($(ls "$S/jobs" | wc -l) + 1001))
 mkdir "$S/jobs/$n"
 for word; do case $word in --job-name=*) echo "${word#*=}" > "$S/jobs/$n/name" ;; esac; done
@@ -38,7 +40,9 @@ echo "${job##*/}|$state|None|$(cat "$job/name")"
 done
 exit 0"#;
 
+/// With a file `lie` it says what is in it, does nothing and ends with 0.
 const SCANCEL: &str = r#"echo "$@" >> "$S/cancelled"
+[ -e "$S/lie" ] && { cat "$S/lie" >&2; exit 0; }
 [ -e "$S/deny" ] && { echo "scancel: error: Kill job error on job id $1: Access/permission denied" >&2; exit 1; }
 for id; do : > "$S/jobs/$id/over"; done
 exit 0"#;
@@ -122,6 +126,43 @@ fn listings_that_come_from_a_cache_or_fail_without_a_code_end_nothing_and_cost_n
     assert_eq!(n_submitted(&sandbox), 2);
     sandbox.ok(&["stop"]);
     assert_eq!(manager.wait(), Some(0));
+}
+
+#[test]
+fn a_submission_that_waits_behind_a_slow_one_is_not_made_once_its_platform_is_drained() {
+    let sandbox = sandbox();
+    sandbox.write("hold", "");
+    let manager = serve(&sandbox);
+    sandbox.ok(&["submit", "job.yaml"]);
+    until("the first is asked for", || sandbox.path().join("asked").exists());
+    sandbox.ok(&["platform", "drain", "cl"]);
+    sandbox.write("let", "");
+    let is_over = || {
+        let all = sandbox.json(&["allocation", "list", "--all"]);
+        let all = all.as_array().cloned().unwrap_or_default();
+        all.len() == 2 && all.iter().any(|held| held["state"] == "ended")
+    };
+    until("one of both is over", is_over);
+    until("the other one is cancelled", || sandbox.path().join("cancelled").exists());
+    assert_eq!((sandbox.read("cancelled").as_str(), n_submitted(&sandbox)), ("1001\n", 1));
+    assert_eq!(sandbox.read("asked").lines().count(), 1);
+    sandbox.ok(&["stop"]);
+    assert_eq!(manager.wait(), Some(0));
+}
+
+#[test]
+fn a_cancellation_that_ends_with_0_is_believed_only_when_the_listing_shows_it() {
+    for (words, told) in [
+        ("", "lists them still"),
+        ("scancel: error: Kill job error on job id 1001: Access/permission denied\n", "permission denied"),
+    ] {
+        let sandbox = sandbox();
+        let manager = serve(&sandbox);
+        two_wait(&sandbox);
+        sandbox.write("lie", words);
+        let said = stops_and_leaves(&sandbox, manager, &["1001", "1002"]);
+        assert!(said.contains(told), "{said}");
+    }
 }
 
 #[test]

@@ -10,6 +10,7 @@ use self::answers::NEXT;
 use crate::{
     AGE_OF_SUBMITTED, Adapter, Surroundings,
     command::{AdapterError, AllocationRequest, BatchId, BatchJob, Command, Output, Queue, QueueLoad},
+    lines::{USER, WRONG},
     newest,
     script::{quoted, script_without_secret},
     silence::unless_it_failed,
@@ -71,7 +72,7 @@ printf "-l %s=%.0f%s\n", name, is_of_cores ? total / cores : total, unit
 
 /// The jobs; of ours that wait or could not be started the reasons, too, which are in no listing. It asks for
 /// those of the first ones only, as each answer has all that was submitted with a job.
-const LIST: &str = r#"jobs=$(ask qstat -xml -u "$(id -un)") || exit
+const LIST: &str = r#"jobs=$(ask qstat -xml -u "$user") || exit
 printf '%s\n' "$jobs"
 waiting=$(printf '%s\n' "$jobs" | awk -F '[<>]' -v prefix="$1" -v known="$*" '
 BEGIN { n_known = split(known, all, " "); for (i = 2; i <= n_known; i++) is_known[all[i]] = 1 }
@@ -82,10 +83,17 @@ $2 == "state" && is_ours && $3 ~ /^h?qw$/ && n_waiting++ < 20 { printf "%s%s", c
 [ -z "$waiting" ] || { echo "$next"; ask qstat -xml -j "$waiting"; }
 exit 0"#;
 
-/// `qdel` complains of jobs that are gone, on standard output, like of everything else.
-const CANCEL: &str = r#"said=$(ask qdel "$@" 2>&1) && exit 0
+/// `qdel` complains of jobs that are gone, on standard output, like of everything else. Wrappers of sites end with 0
+/// whatever it says.
+const CANCEL: &str = r#"gone='^ *$|does not exist|has deleted|has registered|already in deletion'
+said=$(ask qdel "$@" 2>&1)
 code=$?
-complaints=$(printf '%s\n' "$said" | grep -Ev '^ *$|does not exist|has deleted|has registered|already in deletion')
+complaints=$(printf '%s\n' "$said" | grep -Ev "$gone")
+if [ $code = 0 ]; then
+complaints=$(wrong "$said")
+[ -n "$complaints" ] || exit 0
+code=1
+fi
 [ $code = 1 ] && [ -n "$said" ] && [ -z "$complaints" ] && exit 0
 printf '%s\n' "${complaints:-no answer}" >&2
 exit $code"#;
@@ -235,7 +243,7 @@ impl Adapter for GridEngine {
 
     fn list_with(&self, tag_prefix: &str, known: &[BatchId]) -> Command {
         let words = [tag_prefix.to_owned()].into_iter().chain(newest(known)).collect();
-        GridEngine::shell(&format!("next={NEXT}\n{LIST}"), words, Vec::new())
+        GridEngine::shell(&format!("next={NEXT}\n{USER}{LIST}"), words, Vec::new())
     }
 
     fn read_list(&self, output: &Output) -> Result<Vec<BatchJob>, AdapterError> {
@@ -243,7 +251,7 @@ impl Adapter for GridEngine {
     }
 
     fn cancel(&self, ids: &[BatchId]) -> Command {
-        GridEngine::shell(CANCEL, ids.to_vec(), Vec::new())
+        GridEngine::shell(&format!("{WRONG}{CANCEL}"), ids.to_vec(), Vec::new())
     }
 
     fn why_it_waits(&self, id: &str) -> Option<Command> {

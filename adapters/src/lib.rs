@@ -7,6 +7,7 @@ pub mod transport;
 #[cfg(test)]
 mod contract;
 mod gridengine;
+mod lines;
 mod loadleveler;
 mod local;
 pub mod openstack;

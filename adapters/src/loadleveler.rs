@@ -13,6 +13,7 @@ use self::answers::NEXT;
 use crate::{
     AGE_OF_SUBMITTED, Adapter, Surroundings,
     command::{AdapterError, AllocationRequest, BatchId, BatchJob, Command, Output, Queue, QueueLoad},
+    lines::{USER, WRONG},
     newest,
     silence::unless_it_failed,
 };
@@ -43,7 +44,7 @@ rm -f "$file" "$folder/join"; rmdir "$folder" 2>/dev/null
 exit $code"#;
 
 /// Our own steps; of those of ours that are held, why. The id comes last, as one that was cut is none.
-const LIST: &str = r#"jobs=$(llq -r %st %jn %id -u "$(id -un)")
+const LIST: &str = r#"jobs=$(llq -r %st %jn %id -u "$user")
 code=$?
 printf '%s\n' "$jobs"
 held=$(printf '%s\n' "$jobs" | awk -F '!' -v prefix="$1" -v known="$*" '
@@ -54,7 +55,8 @@ printf '\nexit=%s\n' $code"#;
 
 /// What is told of steps that are gone is not known: where something goes wrong, those that are still there
 /// are cancelled one by one. A step that has ended may be shown for a while.
-const CANCEL: &str = r#"said=$(llcancel "$@" 2>&1) && exit
+const CANCEL: &str = r#"gone='^ *$'
+said=$(llcancel "$@" 2>&1) && [ -z "$(wrong "$said")" ] && exit
 left=$(llq -r %st %id "$@" 2>&1) || { printf '%s\n' "$said" >&2; exit 1; }
 code=0
 case $left in *!*) ;; *'no job status to report'*) exit 0 ;; *) printf '%s\n' "$said" >&2; exit 1 ;; esac
@@ -140,7 +142,8 @@ impl Adapter for LoadLeveler {
     }
 
     fn list_with(&self, tag_prefix: &str, known: &[BatchId]) -> Command {
-        LoadLeveler::ask(LIST, [file::job_name(tag_prefix)].into_iter().chain(newest(known)).collect())
+        let lines = format!("{USER}{LIST}");
+        LoadLeveler::ask(&lines, [file::job_name(tag_prefix)].into_iter().chain(newest(known)).collect())
     }
 
     /// The id of a job of several steps has no number of a step, and a listing may show a host's name without its
@@ -154,7 +157,7 @@ impl Adapter for LoadLeveler {
     }
 
     fn cancel(&self, ids: &[BatchId]) -> Command {
-        LoadLeveler::shell(CANCEL, ids.to_vec(), Vec::new())
+        LoadLeveler::shell(&format!("{WRONG}{CANCEL}"), ids.to_vec(), Vec::new())
     }
 
     fn age(&self, id: &str) -> Option<Command> {

@@ -19,6 +19,7 @@ use crate::{
     command::{
         AdapterError, AllocationRequest, BatchId, BatchJob, BatchState, Command, Output, Queue, QueueLoad,
     },
+    lines::{USER, WRONG},
     looks_like_ours, newest,
     script::{script, script_by_file},
     silence::unless_it_failed,
@@ -50,8 +51,7 @@ esac
 /// shows as complete and that are known, which says how they ended, and of OpenPBS the history of some that are known
 /// and not listed any more, which says the same where a server keeps it. Releases that cannot show whole names in a
 /// table are asked for all of everybody's jobs.
-const LIST: &str = r#"user=$(id -un)
-case $form in openpbs) wide=-w full=-f ;; torque) wide= full=-x ;; esac
+const LIST: &str = r#"case $form in openpbs) wide=-w full=-f ;; torque) wide= full=-x ;; esac
 of=user jobs=$(qstat $wide -u "$user")
 code=$?
 narrow=$(printf '%s\n' "$jobs" | awk '/^-----+ +-----/ && length($4) < 15 { print "narrow"; exit }')
@@ -91,12 +91,17 @@ printf '\nexit=0\n'
 /// Between the jobs of a listing and what else is said of some of them.
 const DETAILS: &str = "--pilotfish-details--";
 
-/// Of several ids each that is not there, or not any more, is told in a line of its own.
-const CANCEL: &str = r#"words=$(qdel "$@" 2>&1 >/dev/null)
+/// Of several ids each that is not there, or not any more, is told in a line of its own. Wrappers of sites end with 0
+/// whatever `qdel` says.
+const CANCEL: &str = r#"gone='Unknown Job Id|nonexistent job id|Job has finished|Request invalid for state'
+words=$(qdel "$@" 2>&1 >/dev/null)
 code=$?
-[ $code -eq 0 ] && exit
-rest=$(printf '%s\n' "$words" | grep -vE 'Unknown Job Id|nonexistent job id|Job has finished|Request invalid for state')
-[ -n "$words" ] && [ -z "$rest" ] && exit
+rest=$(printf '%s\n' "$words" | grep -vE "^ *$|$gone")
+if [ $code -eq 0 ]; then
+[ -n "$(wrong "$words")" ] || exit 0
+code=1
+fi
+[ -n "$words" ] && [ -z "$rest" ] && exit 0
 printf '%s\n' "$rest" >&2
 exit $code
 "#;
@@ -177,9 +182,12 @@ impl Adapter for Pbs {
         let seconds = walltime.map(|span| span.0.div_ceil(1_000_000).max(1));
         words.extend(seconds.into_iter().flat_map(|s| ["-l".to_owned(), format!("walltime={s}")]));
         words.extend(self.site.options.iter().cloned());
+        let mut site = self.site.clone();
+        // A queue, or a server, may have one of its own.
+        site.setup.extend(walltime.is_none().then(|| FIND_END.to_owned()));
         let script = match n_nodes {
-            1 => script(&self.site, &self.agent_command, &[], request),
-            _ => script_by_file(&self.site, &self.agent_command, FIND_PBSDSH, request),
+            1 => script(&site, &self.agent_command, &[], request),
+            _ => script_by_file(&site, &self.agent_command, FIND_PBSDSH, request),
         };
         // `-f`: OpenPBS would leave a process behind for a minute.
         let line = format!(
@@ -215,7 +223,7 @@ impl Adapter for Pbs {
     }
 
     fn list_with(&self, tag_prefix: &str, known: &[BatchId]) -> Command {
-        let lines = format!("details={DETAILS}\n{LIST}");
+        let lines = format!("details={DETAILS}\n{USER}{LIST}");
         let words = [tag_prefix.to_owned()].into_iter().chain(newest(known));
         Pbs::shell(&lines, words.collect(), Vec::new())
     }
@@ -236,7 +244,7 @@ impl Adapter for Pbs {
     }
 
     fn cancel(&self, ids: &[BatchId]) -> Command {
-        Pbs::shell(CANCEL, ids.to_vec(), Vec::new())
+        Pbs::shell(&format!("{WRONG}{CANCEL}"), ids.to_vec(), Vec::new())
     }
 
     fn why_it_waits(&self, id: &str) -> Option<Command> {
@@ -321,6 +329,10 @@ is_comment { sub(/^\t/, ""); printf "%s", $0 }'"#;
 /// Lines after which `$launcher` begins a program on each node of the job.
 const FIND_PBSDSH: &str = r#"PATH=$PATH:$(sed -n 's/^PBS_EXEC=//p' /etc/pbs.conf 2>/dev/null)/bin
 case $PBS_VERSION in TORQUE*) launcher='pbsdsh -u --' ;; *) launcher='pbsdsh --' ;; esac"#;
+
+/// Tells the pilot how long its job may run where nobody has said a walltime and its queue has one: TORQUE has told,
+/// OpenPBS is asked. Where nobody tells, the pilot goes on without.
+const FIND_END: &str = r#"[ -n "${PBS_WALLTIME-}" ] || { walltime=$(PATH=$PATH:$(sed -n 's/^PBS_EXEC=//p' /etc/pbs.conf)/bin timeout 20 qstat -f "$PBS_JOBID" | awk '$1 == "Resource_List.walltime" { n = split($3, part, ":"); for (i = 1; i <= n; i++) seconds = seconds * 60 + part[i]; print seconds; exit }') && [ "$walltime" -gt 0 ] && export PBS_WALLTIME="$walltime"; } 2>/dev/null || :"#;
 
 /// `12.server`; an array's has brackets.
 fn is_id(id: &str) -> bool {

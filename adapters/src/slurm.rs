@@ -15,6 +15,7 @@ use crate::{
         self, AdapterError, AllocationRequest, BatchId, BatchJob, BatchState, Command, Output, Queue,
         QueueLoad,
     },
+    lines::{USER, WRONG},
     looks_like_ours,
     script::{quoted, script_after},
 };
@@ -46,11 +47,29 @@ id=${last%%;*} there=
 case $last in *';'*) there=${last#*;} ;; esac
 lower() { printf '%s' "$1" | tr '[:upper:]' '[:lower:]'; }
 if [ -n "$there" ] && [ "$(lower "$there")" != "$(lower "$cluster")" ]; then
-scancel --clusters="$there" "$id"
-echo "the job went to the cluster $there and was cancelled there; say options: [--clusters=$there]" >&2
+code=0
+take_away scancel --clusters="$there" "$id"
+case $code in
+0) echo "the job went to the cluster $there and was cancelled there; say options: [--clusters=$there]" >&2 ;;
+*) echo "the job went to the cluster $there as job $id and could not be cancelled there: cancel it by hand; then say options: [--clusters=$there]" >&2 ;;
+esac
 exit 1
 fi
 printf '%s\n' "$id${cluster:+;$cluster}"
+"#;
+
+/// Runs a command that takes jobs away; `$code` says whether one may be there still. Some releases end with 0 all the
+/// same. A job that is gone is no failure.
+const TAKE_AWAY: &str = r#"gone='Invalid job id specified|already completing or completed'
+take_away() {
+said=$("$@" 2>&1 >/dev/null)
+ended=$?
+[ -z "$said" ] || printf '%s\n' "$said" >&2
+case $ended in
+0) [ -z "$(wrong "$said")" ] || code=1 ;;
+*) [ -n "$said" ] && [ -z "$(printf '%s\n' "$said" | grep -vE "^ *$|$gone")" ] || code=$ended ;;
+esac
+}
 "#;
 
 /// Tells the pilot when its job ends, which may be sooner than the walltime that was asked for: by a partition's default,
@@ -62,8 +81,10 @@ const LIST: &str = r#"list() {
 case " $listed " in *" ${cluster:-.} "*) return 0 ;; esac
 listed="$listed ${cluster:-.}"
 echo "CLUSTER: $cluster"
-on "$@" --user="$(id -un)" || exit
+on "$@" --user="$user" || exit
 }
+# It takes numbers of users, too.
+user=$(id -un 2>/dev/null) && [ -n "$user" ] || user=$(id -u)
 list "$@"
 "#;
 
@@ -181,7 +202,7 @@ impl Adapter for Slurm {
         let launcher = if *n_nodes > 1 { &launcher[..] } else { &[] };
         let before = [FIND_END.to_owned()];
         let script = script_after(&self.site, &self.agent_command, launcher, &before, request);
-        self.shell(SUBMIT, words, script)
+        self.shell(&format!("{WRONG}{TAKE_AWAY}{SUBMIT}"), words, script)
     }
 
     fn read_submit(&self, output: &Output) -> Result<BatchId, AdapterError> {
@@ -235,10 +256,10 @@ impl Adapter for Slurm {
         }
         let line = |(cluster, numbers): (&Option<&str>, &Vec<&str>)| {
             let numbers = numbers.iter().map(|number| quoted(number)).collect::<Vec<_>>().join(" ");
-            format!("{} {numbers} || code=$?\n", with_cluster("scancel", *cluster))
+            format!("take_away {} {numbers}\n", with_cluster("scancel", *cluster))
         };
         let lines: String = by_cluster.iter().map(line).collect();
-        self.shell(&format!("code=0\n{lines}exit $code"), Vec::new(), Vec::new())
+        self.shell(&format!("{WRONG}{TAKE_AWAY}code=0\n{lines}exit $code"), Vec::new(), Vec::new())
     }
 
     fn why_it_waits(&self, id: &str) -> Option<Command> {
@@ -282,8 +303,8 @@ impl Adapter for Slurm {
     }
 
     fn accounts(&self) -> Option<Command> {
-        let line = r#"exec sacctmgr --noheader --parsable2 show associations user="$(id -un)" format=account ${cluster:+cluster="$cluster"}"#;
-        Some(self.shell(line, Vec::new(), Vec::new()))
+        let line = r#"exec sacctmgr --noheader --parsable2 show associations user="$user" format=account ${cluster:+cluster="$cluster"}"#;
+        Some(self.shell(&format!("{USER}{line}"), Vec::new(), Vec::new()))
     }
 
     /// It keeps the names of accounts in small letters, and takes them in any.

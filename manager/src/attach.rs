@@ -136,7 +136,6 @@ impl Attacher {
             seen: Default::default(),
             uncancelled: Default::default(),
             documents: Default::default(),
-            is_swept: false,
             waiting: None,
             watched: Default::default(),
             watches: Default::default(),

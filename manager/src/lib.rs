@@ -9,6 +9,7 @@ pub mod clock;
 mod collect;
 mod commit;
 pub mod config;
+mod documents;
 pub mod doors;
 mod driver;
 mod failure_log;
@@ -31,6 +32,7 @@ pub mod tls;
 pub mod tokens;
 mod uncancelled;
 pub mod users;
+mod waiting_orders;
 mod web_store;
 
 pub use accounts::AccountCheck;

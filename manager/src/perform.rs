@@ -52,6 +52,9 @@ impl Performer {
                 Effect::Submit { platform, allocation, tag, walltime } => {
                     self.order(Order::Submit { platform, allocation, tag, walltime });
                 }
+                Effect::Withdraw { platform, allocations } => {
+                    self.order(Order::Withdraw { platform, allocations });
+                }
                 Effect::Cancel { platform, batch_ids } => self.order(Order::Cancel { platform, batch_ids }),
                 Effect::List { platform, known } => self.order(Order::List { platform, known }),
                 Effect::Load { platform } => self.order(Order::Load { platform }),

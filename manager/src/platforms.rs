@@ -1,7 +1,7 @@
 //! One worker a platform: one command at a time, its answer back to the engine as an event.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{HashMap, HashSet},
     convert::Infallible,
     sync::{
         Arc, Mutex, PoisonError,
@@ -28,15 +28,19 @@ use tokio::{sync::mpsc, task::JoinSet};
 
 use crate::{
     clock::Clock,
+    documents::Documents,
     handle::{Ended, Handle},
     identities::Identities,
     place::{Ground, Place},
     uncancelled::Uncancelled,
+    waiting_orders::WaitingOrders,
 };
 
 /// A cancellation that failed is tried so often again before the manager ends, with such pauses.
 const N_LAST_CANCELS: usize = 3;
 const CANCEL_PAUSE: Duration = Duration::from_secs(1);
+/// Most platforms show within this time that a job is cancelled.
+const SHOWN_SOON: Duration = Duration::from_secs(2);
 /// While a connection waits for a person it is looked so often whether one has opened it.
 const LOOK_FOR_PERSON: Duration = Duration::from_secs(1);
 /// A platform of this host is listed when a pilot of it has ended, and again after each of these pauses: for a second the
@@ -53,6 +57,8 @@ pub(crate) enum Order {
     Attach { platform: PlatformId, worker: Box<Worker> },
     /// Ask for an allocation that lives so long.
     Submit { platform: PlatformId, allocation: AllocationId, tag: String, walltime: Option<Span> },
+    /// These are not wanted any more: they are not asked for if their turn has not come.
+    Withdraw { platform: PlatformId, allocations: Vec<AllocationId> },
     /// Take allocations away.
     Cancel { platform: PlatformId, batch_ids: Vec<String> },
     /// List all of ours, among them these.
@@ -73,6 +79,7 @@ impl Order {
         match self {
             Order::Attach { platform, .. }
             | Order::Submit { platform, .. }
+            | Order::Withdraw { platform, .. }
             | Order::Cancel { platform, .. }
             | Order::List { platform, .. }
             | Order::Load { platform }
@@ -103,10 +110,8 @@ pub(crate) struct Worker {
     pub(crate) seen: HashMap<BatchId, Time>,
     /// What it is to cancel, or failed to cancel.
     pub(crate) uncancelled: Uncancelled,
-    /// Tags whose join documents may be in files, and when each was submitted or last listed.
-    pub(crate) documents: BTreeMap<String, Time>,
-    /// Whether those that managers of before have left were looked for.
-    pub(crate) is_swept: bool,
+    /// Join documents that may be in files.
+    pub(crate) documents: Documents,
     /// Why the connection waits for a person, as the engine was told last.
     pub(crate) waiting: Option<String>,
     /// Pilots that are processes of this host, by their numbers, whose ends are watched for.
@@ -140,6 +145,7 @@ pub(crate) async fn dispatch(mut orders: mpsc::UnboundedReceiver<Order>) {
                 }
             }
             Order::Submit { platform, .. }
+            | Order::Withdraw { platform, .. }
             | Order::Cancel { platform, .. }
             | Order::List { platform, .. }
             | Order::Load { platform }
@@ -199,9 +205,10 @@ async fn work(
     mut orders: mpsc::UnboundedReceiver<Order>,
     n_lists: Arc<AtomicUsize>,
 ) {
+    let mut waiting = WaitingOrders::default();
     loop {
         let order = tokio::select! {
-            order = orders.recv() => order,
+            order = waiting.next(platform, &mut orders) => order,
             () = tokio::time::sleep(LOOK_FOR_PERSON), if worker.waiting.is_some() => {
                 if worker.is_connected_by_person().await && worker.tell_waiting(platform).await.is_err() {
                     return;
@@ -223,6 +230,10 @@ async fn work(
         let event = match order {
             Order::Submit { allocation, tag, walltime, .. } => {
                 Some(worker.submit(allocation, tag, walltime).await)
+            }
+            Order::Withdraw { allocations, .. } => {
+                worker.withdraw(&allocations).await;
+                None
             }
             // Behind slow answers they pile up; the last of them says what all would.
             Order::List { .. } if n_lists.fetch_sub(1, Ordering::Relaxed) > 1 => None,
@@ -316,8 +327,19 @@ impl Worker {
             self.accepted.push((known, 0));
             self.seen.insert(id.clone(), now);
         }
-        self.documents.insert(tag, self.clock.now());
+        let has_file = adapters::leaves_join_files(&self.spec.adapter, self.spec.n_nodes);
+        self.documents.submitted(tag, has_file, self.clock.now());
         Event::AllocationAnswered { allocation, outcome }
+    }
+
+    /// These were not asked for.
+    async fn withdraw(&self, allocations: &[AllocationId]) {
+        tracing::info!(platform = self.spec.name, ?allocations, "not asked for: not wanted any more");
+        for allocation in allocations {
+            let outcome = SubmitOutcome::Withdrawn;
+            // If the engine has ended, the next one finds by a listing that they are not there.
+            let _ = self.handle.tell(Event::AllocationAnswered { allocation: *allocation, outcome }).await;
+        }
     }
 
     /// Has the platform listed as soon as a pilot ends that is a process of this host. Elsewhere only listings tell.
@@ -363,14 +385,13 @@ impl Worker {
         self.accepted.retain(|(accepted, _)| !named.contains(&accepted.batch_id));
         known.extend(self.accepted.iter().map(|(accepted, _)| accepted.clone()));
         self.known = known;
+        let began_at = Instant::now();
         let listed = self.look().await;
         if let Err(what) = &listed {
             tracing::warn!(platform = self.spec.name, what, "listing failed");
         }
         if let Ok(jobs) = &listed {
-            let there = jobs.iter().filter(|job| job.state != BatchState::Ended);
-            let there: HashSet<&BatchId> = there.map(|job| &job.id).collect();
-            self.uncancelled.listed(|id| there.contains(id), Instant::now());
+            self.note_cancelled(jobs, began_at);
             // By the second listing after a submission the engine has its answer.
             self.accepted.retain_mut(|(_, n_listings)| {
                 *n_listings += 1;
@@ -463,36 +484,29 @@ impl Worker {
     /// Removes the join documents of allocations that are gone, however they ended: one that was killed, or never
     /// began, has not removed its own.
     async fn remove_documents(&mut self, jobs: &[BatchJob], asked_at: Time) {
-        if !adapters::leaves_join_files(&self.spec.adapter, self.spec.n_nodes) {
-            return self.documents.clear();
+        // Of a server it is in what the server was made with.
+        if self.place.cloud().is_some() {
+            return;
         }
         let is_there =
             |job: &&BatchJob| job.state != BatchState::Ended && job.tag.starts_with(&self.tag_prefix);
         let there: Vec<String> = jobs.iter().filter(is_there).map(|job| job.tag.clone()).collect();
-        for tag in &there {
-            self.documents.insert(tag.clone(), asked_at);
-        }
         // A listing that does not show a job may be late. The engine knows better whether the job may still begin.
-        for known in &self.known {
-            self.documents.insert(known.tag.clone(), asked_at);
-        }
-        let poll_interval = self.spec.poll_interval;
-        let is_gone = |at: Time| at < asked_at && asked_at.since(at) >= poll_interval;
-        let gone: Vec<String> =
-            self.documents.iter().filter(|(_, at)| is_gone(**at)).map(|(tag, _)| tag.clone()).collect();
+        let tags = there.iter().chain(self.known.iter().map(|known| &known.tag));
+        let gone = self.documents.unwanted(tags, asked_at, self.spec.poll_interval);
         if !gone.is_empty() {
             match self.place.forget(&gone).await {
-                Ok(()) => self.documents.retain(|tag, _| !gone.contains(tag)),
+                Ok(()) => self.documents.removed(&gone),
                 Err(what) => {
                     tracing::warn!(platform = self.spec.name, what, "join documents may be left there")
                 }
             }
         }
         // Platforms may share a folder: documents of the others stay, too.
-        if !self.is_swept
+        if !self.documents.is_swept
             && let Ok(of_all) = self.handle.allocations_there().await
         {
-            self.is_swept = true;
+            self.documents.is_swept = true;
             let wanted: Vec<String> =
                 there.into_iter().chain(of_all.into_iter().map(|held| held.tag)).collect();
             if let Err(what) = self.place.sweep(&self.tag_prefix, &wanted).await {
@@ -513,8 +527,29 @@ impl Worker {
         }
     }
 
+    /// Which of those that were to be cancelled a listing shows still.
+    fn note_cancelled(&self, jobs: &[BatchJob], began_at: Instant) {
+        let adapter = self.place.adapter();
+        let is_same = |listed: &BatchId, id: &BatchId| {
+            adapter.map_or(listed == id, |adapter| adapter.is_same_job(listed, id))
+        };
+        let is_any = |id: &BatchId, is_meant: &dyn Fn(&BatchState) -> bool| {
+            jobs.iter().any(|job| is_meant(&job.state) && is_same(&job.id, id))
+        };
+        let is_there = |state: &BatchState| *state != BatchState::Ended;
+        let waits = |state: &BatchState| matches!(state, BatchState::Queued | BatchState::Stuck(_));
+        let times = (began_at, Instant::now());
+        self.uncancelled.listed(|id| is_any(id, &is_there), |id| is_any(id, &waits), times);
+    }
+
+    /// Whether a cancellation that succeeded is only believed when a listing shows it.
+    fn needs_proof(&self) -> bool {
+        self.place.adapter().is_some_and(|adapter| !adapter.is_local())
+    }
+
     async fn cancel(&mut self, batch_ids: Vec<String>) {
         match self.try_cancel(&batch_ids).await {
+            Ok(()) if self.needs_proof() => self.uncancelled.taken(&batch_ids, Instant::now()),
             Ok(()) => self.uncancelled.done(&batch_ids),
             // The next listing shows them again, and they are cancelled again.
             Err(what) => {
@@ -543,9 +578,11 @@ impl Worker {
         if ours.is_empty() { Ok(()) } else { self.place.cancel(&ours).await }
     }
 
-    /// There is no listing after this one: what could not be cancelled is tried again now.
-    async fn leave(&mut self, limit: Duration) {
+    /// Nothing is told to cancel after this: what could not be cancelled is tried again now, and what the platform lists
+    /// still although it has said that it is cancelled.
+    async fn cancel_the_rest(&mut self, until: Instant) {
         for _ in 0..N_LAST_CANCELS {
+            self.look_for_cancelled(until.min(Instant::now() + SHOWN_SOON)).await;
             let batch_ids = self.uncancelled.ids();
             if batch_ids.is_empty() {
                 break;
@@ -553,9 +590,35 @@ impl Worker {
             tokio::time::sleep(CANCEL_PAUSE).await;
             self.cancel(batch_ids).await;
         }
-        let documents: Vec<String> = std::mem::take(&mut self.documents).into_keys().collect();
-        let leaves_some = adapters::leaves_join_files(&self.spec.adapter, self.spec.n_nodes);
-        if leaves_some
+        self.look_for_cancelled(until).await;
+    }
+
+    /// Lists until nothing that is said to be cancelled waits any more, as listings may come from a cache. If none comes,
+    /// the platform is believed.
+    async fn look_for_cancelled(&mut self, until: Instant) {
+        while self.uncancelled.open().len() < self.uncancelled.ids().len() {
+            let began_at = Instant::now();
+            match self.look().await {
+                Ok(jobs) => self.note_cancelled(&jobs, began_at),
+                Err(what) => {
+                    tracing::warn!(platform = self.spec.name, what, "nothing shows what was cancelled");
+                    let open = self.uncancelled.open();
+                    let taken: Vec<BatchId> =
+                        self.uncancelled.ids().into_iter().filter(|id| !open.contains(id)).collect();
+                    return self.uncancelled.done(&taken);
+                }
+            }
+            if self.uncancelled.open().len() == self.uncancelled.ids().len() || Instant::now() >= until {
+                return;
+            }
+            tokio::time::sleep(CANCEL_PAUSE).await;
+        }
+    }
+
+    async fn leave(&mut self, limit: Duration) {
+        self.cancel_the_rest(Instant::now() + limit / 2).await;
+        let documents = self.documents.take_all();
+        if self.place.cloud().is_none()
             && !documents.is_empty()
             && let Err(what) = self.place.forget(&documents).await
         {

@@ -281,6 +281,8 @@ fn read_file(path: &Path, text: &str) -> Result<Map, String> {
     let is_json = path.extension().is_some_and(|suffix| suffix == "json");
     match read(text, is_json) {
         Ok(Node::Map(map)) => Ok(map),
+        // A file of nothing, or of comments alone.
+        Ok(Node::Null) => Ok(Map::default()),
         Ok(_) => Err(format!("{shown}: found no `clouds:`")),
         Err(line) => {
             let line = line.map_or(String::new(), |line| format!(", line {line}"));
@@ -298,6 +300,8 @@ fn merge(tree: &mut Map, more: Map) {
                 merge(&mut held, more.clone());
                 Node::Map(held)
             }
+            // Nothing is said there.
+            (Some(held @ Node::Map(_)), Node::Null) => held.clone(),
             _ => value.clone(),
         };
         tree.set(key.to_owned(), merged);

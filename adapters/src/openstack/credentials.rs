@@ -300,6 +300,35 @@ mod tests {
     }
 
     #[test]
+    fn a_file_of_nothing_is_as_no_file() {
+        let whole = DEMO.replace("username: ada\n", "username: ada\n      password: hush\n");
+        for nothing in [
+            "",
+            "\n\n",
+            "# my secrets\n",
+            "---\n",
+            "clouds:\n",
+            "clouds: {demo: }",
+            "clouds: {demo: {auth: }}",
+        ] {
+            let beside = [("clouds.yaml", whole.as_str()), ("secure.yaml", nothing)];
+            let found = find(Some("demo"), &beside, &[]);
+            assert!(found.is_ok(), "secure.yaml {nothing:?}: {:?}", found.err());
+        }
+        let of_profile =
+            "clouds: {demo: {profile: auro, auth: {username: ada, password: hush, project_id: x}}}";
+        for nothing in ["", "# none\n", "public-clouds:\n"] {
+            let beside = [("clouds.yaml", of_profile), ("clouds-public.yaml", nothing)];
+            let found = find(Some("demo"), &beside, &[]).expect("the profile that is known");
+            assert!(found.auth_url.contains("auro.io"), "{}", found.auth_url);
+        }
+        for nothing in ["", "# later\n", "clouds:\n"] {
+            let found = find(Some("demo"), &[("clouds.yaml", nothing)], &[]);
+            assert_eq!(found.err().as_deref(), Some("clouds.yaml: found no `clouds:`"), "{nothing:?}");
+        }
+    }
+
+    #[test]
     fn an_application_credential_has_no_scope() {
         let text = "clouds: {c: {auth_type: v3applicationcredential, auth: {auth_url: 'https://k', \
             application_credential_id: abc, application_credential_secret: hush}, verify: false}}";

@@ -84,6 +84,39 @@ fn several_nodes_have_an_agent_each() {
 }
 
 #[test]
+fn the_pilot_is_told_how_long_it_may_run_where_nobody_has_said_a_walltime() {
+    for n_nodes in [1, 2] {
+        let scripts = [None, request(1).walltime].map(|walltime| {
+            let request = AllocationRequest { walltime, ..request(n_nodes) };
+            String::from_utf8_lossy(&pbs().submit(&request).stdin).into_owned()
+        });
+        let is_asked = |script: &String| script.contains("Resource_List.walltime");
+        assert_eq!((is_asked(&scripts[0]), is_asked(&scripts[1])), (true, false));
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let walltime_is = |variables: &[(&str, &str)], qstat: &str| {
+        let program = folder.path().join("qstat");
+        std::fs::write(&program, format!("#!/bin/sh\n{qstat}\n")).expect("a program");
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        std::fs::set_permissions(&program, mode).expect("a program");
+        let mut shell = std::process::Command::new("/bin/sh");
+        shell.args(["-ec", &format!("{FIND_END}\necho \"<${{PBS_WALLTIME-}}>\"")]).env_clear();
+        shell.env("PATH", format!("{}:/usr/bin:/bin", folder.path().display()));
+        let output = shell.envs(variables.iter().copied()).output().expect("a shell");
+        assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    };
+    let job = [("PBS_JOBID", "7.head")];
+    let says = "[ \"$*\" = '-f 7.head' ] && echo '    Resource_List.ncpus = 1' && echo '    Resource_List.walltime = 01:00:30'";
+    assert_eq!(walltime_is(&job, says), "<3630>");
+    assert_eq!(walltime_is(&[job[0], ("PBS_WALLTIME", "5")], says), "<5>");
+    for failing in ["echo '    Resource_List.ncpus = 1'", "echo qstat: Unknown Job Id >&2; exit 153", "true"]
+    {
+        assert_eq!(walltime_is(&job, failing), "<>", "{failing}");
+    }
+}
+
+#[test]
 fn recorded_submissions_are_ids_or_refusals_that_say_why() {
     for (system, n_refused_min) in [("openpbs", 25), ("torque", 30)] {
         let mut n_refused = 0;

@@ -275,6 +275,16 @@ fn a_job_that_a_site_sends_to_another_cluster_is_taken_back() {
     let answer = slurm().read_submit(&said);
     assert!(matches!(&answer, Err(AdapterError::Refused(why)) if why.contains("options: [--clusters=hpc2]")));
     assert!(said.stderr.contains("\nscancel --clusters=hpc2 1001\n"), "{said:?}");
+    for scancel in [
+        "return 1",
+        "echo 'scancel: error: Kill job error on job id 1001: Unable to contact slurm controller' >&2",
+    ] {
+        let failing = PROGRAMS.replace("scancel $*\" >&2;", &format!("scancel $*\" >&2; {scancel};"));
+        let said = run(&failing, &[], &slurm().submit(&request(1)));
+        let why = slurm().read_submit(&said).expect_err("it is nowhere where we look").to_string();
+        assert!(why.contains("cluster hpc2 as job 1001 and could not be cancelled there"), "{why}");
+        assert!(!why.contains("was cancelled"), "{why}");
+    }
     let several = run(PROGRAMS, &[("SLURM_CLUSTERS", "a,b")], &slurm().list("pf"));
     assert!(slurm().read_list(&several).is_err_and(|error| error.to_string().contains("several clusters")));
 }

@@ -289,6 +289,8 @@ pub enum SubmitOutcome {
     Refused(String),
     /// It is not there, as the platform takes no more jobs of the account at present: its limit, in its words.
     NoRoom(String),
+    /// It was not asked for, as it was not wanted any more when its turn came.
+    Withdrawn,
     /// Nobody knows; only a listing by tag will tell.
     Unknown(String),
 }

@@ -50,6 +50,11 @@ impl EndCause {
             _ => None,
         }
     }
+
+    /// Whether these words say that the job's time was over.
+    pub(super) fn is_time(words: &str) -> bool {
+        matches!(words.split_whitespace().next(), Some("TIMEOUT" | "DEADLINE"))
+    }
 }
 
 /// A pilot that was lost, or whose batch job was ended, while tasks ran.
@@ -86,6 +91,11 @@ pub struct Alike {
 }
 
 impl Ends {
+    /// Whether tasks are known to have run when the pilot ended.
+    pub(super) fn has_any(&self, pilot: PilotId) -> bool {
+        self.0.iter().any(|end| end.pilot == pilot)
+    }
+
     /// Whether no other task is known to have run when the pilot ended.
     fn is_alone(&self, pilot: PilotId, task: TaskId) -> bool {
         let of_pilot = self.0.iter().filter(|end| end.pilot == pilot);

@@ -685,6 +685,9 @@ pub enum Effect {
     Answer { request: RequestId, answer: Answer },
     /// Ask a platform for an allocation with this tag, for so long.
     Submit { platform: PlatformId, allocation: AllocationId, tag: String, walltime: Option<Span> },
+    /// These are not wanted any more: those for which the platform has not been asked yet are not asked for, and that is
+    /// the answer, [`SubmitOutcome::Withdrawn`].
+    Withdraw { platform: PlatformId, allocations: Vec<AllocationId> },
     /// Take allocations away, by the platform's own ids.
     Cancel { platform: PlatformId, batch_ids: Vec<String> },
     /// Ask a platform for all of ours. `known`: the ids and tags of those that may be there, the newest last; their

@@ -50,6 +50,7 @@ mod operators;
 mod pilots;
 pub mod places;
 mod placing;
+mod platform_failures;
 mod profiling;
 mod provision;
 pub mod question;

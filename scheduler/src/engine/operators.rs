@@ -62,8 +62,10 @@ impl Turn<'_> {
         self.cancel_queued(id);
     }
 
-    /// Cancels what waits for its pilot on a platform.
+    /// Cancels what waits for its pilot on a platform, or for its turn to be asked for.
     pub(super) fn cancel_queued(&mut self, platform: PlatformId) {
+        let there: Vec<AllocationId> = self.durable.allocations_there(platform).map(|(id, _)| id).collect();
+        self.withdraw(platform, there.into_iter());
         let has_none = |held: &Allocation| self.durable.live_pilots(held).is_empty();
         let is_queued = |held: &Allocation| held.state == AllocationState::Submitted && has_none(held);
         let there = self.durable.allocations_there(platform);

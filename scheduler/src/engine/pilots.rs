@@ -78,13 +78,7 @@ impl Turn<'_> {
         if let Some(before) = before {
             self.lose_pilot(before, "its process was started again");
         }
-        let asked_at = self.durable.allocations().get(&allocation).map_or(self.now, |held| held.intended_at);
-        let state = self.volatile.platforms.get_mut(&platform);
-        // One that was asked for before it last failed says nothing of that.
-        if let Some(platform) = state.filter(|state| asked_at >= state.failed_at) {
-            platform.n_failures = 0;
-            platform.last_failure = None;
-        }
+        self.note_pilot_came(allocation);
         if is_late {
             self.withdraw_excess(platform);
             self.volatile.arm_platform(platform, self.now);

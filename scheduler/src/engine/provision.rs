@@ -8,10 +8,11 @@ use super::{
     allocation::{Allocation, AllocationState, Because, Origin},
     ends::EndCause,
     interface::{
-        Answer, Effect, KnownAllocation, ListedAllocation, Notice, PlatformMode, PlatformSpec, RequestId,
+        Answer, Effect, KnownAllocation, ListedAllocation, PlatformMode, PlatformSpec, RequestId,
         SubmitOutcome,
     },
     limits,
+    platform_failures::Failed,
     record::{DrainCause, Record},
     settings::Settings,
     volatile::{PlatformState, Unlisted},
@@ -25,6 +26,9 @@ use crate::{
 
 /// Why an allocation ended of which its platform says no more.
 pub(super) const GONE: &str = "its platform says that it has ended";
+
+/// Why an allocation ended for which its platform was never asked.
+const WITHDRAWN: &str = "it was not wanted any more before its platform was asked for it";
 
 /// How long a command to a platform that answers at once may outlive the manager that gave it.
 const LAST_WORDS: Span = Span::from_secs(1);
@@ -45,8 +49,6 @@ const BETWEEN_PULLS: Span = Span::from_secs(1);
 /// Pilots come back within this time after the manager has started: they try again every 20 seconds at least.
 const COME_BACK: Span = Span::from_secs(25);
 
-/// So many times the wait after a first failure a platform is left alone that takes no more jobs: a minute.
-const FULL_DELAY_FACTOR: u64 = 60;
 /// So many listings in a row fail while a platform is away; fewer say nothing.
 const N_UNLISTED_FOR_OUTAGE: u32 = 2;
 
@@ -245,6 +247,7 @@ impl Turn<'_> {
         let is_failing = |state: &PlatformState| state.n_failures > 0 || state.full.is_some();
         let is_failing = self.volatile.platforms.get(&id).is_some_and(is_failing);
         let n_max = if is_failing { room.n.min(1) } else { room.n };
+        let n_max = if self.volatile.is_on_trial(self.durable, id) { 0 } else { n_max };
         let n_max = if self.ends_pilots(id) { n_max.min(usize::from(n_live == 0)) } else { n_max };
         let wanted = wanted.max(missing.div_ceil(n_nodes));
         let because = Because {
@@ -305,15 +308,16 @@ impl Turn<'_> {
             }
             SubmitOutcome::Refused(why) => {
                 self.allocation_ends(id, why.clone(), None, false);
-                self.note_failure_of(id, why, Span::ZERO);
+                self.note_failure_of(id, Failed::Submission, why, Span::ZERO);
             }
             SubmitOutcome::NoRoom(why) => {
                 self.allocation_ends(id, why.clone(), None, false);
                 self.note_full(platform, why);
             }
+            SubmitOutcome::Withdrawn => self.allocation_ends(id, WITHDRAWN.into(), None, false),
             SubmitOutcome::Unknown(what) => {
                 self.record(Record::AllocationUnknown { allocation: id, what: what.clone(), at: self.now });
-                self.note_failure_of(id, what, Span::ZERO);
+                self.note_failure_of(id, Failed::Submission, what, Span::ZERO);
             }
         }
         self.volatile.arm_platform(platform, self.now);
@@ -336,50 +340,14 @@ impl Turn<'_> {
             SubmitOutcome::Refused(why) | SubmitOutcome::NoRoom(why) if is_awaited => {
                 self.allocation_ends(id, why, None, false);
             }
-            SubmitOutcome::Refused(_) | SubmitOutcome::NoRoom(_) | SubmitOutcome::Unknown(_) => {}
+            SubmitOutcome::Withdrawn if is_awaited => {
+                self.allocation_ends(id, WITHDRAWN.into(), None, false);
+            }
+            SubmitOutcome::Refused(_)
+            | SubmitOutcome::NoRoom(_)
+            | SubmitOutcome::Withdrawn
+            | SubmitOutcome::Unknown(_) => {}
         }
-    }
-
-    /// A platform works and takes no more jobs: a while later it is asked for one, which tells whether it does again.
-    fn note_full(&mut self, id: PlatformId, why: String) {
-        let settings = self.settings;
-        let Some(state) = self.volatile.platforms.get_mut(&id) else { return };
-        let delay = settings.platform_delay.times(FULL_DELAY_FACTOR).min(settings.platform_delay_max);
-        state.blocked_until = state.blocked_until.max(self.now + delay);
-        state.full = Some(why);
-    }
-
-    /// Counts that an allocation came to nothing as a failure of its platform, which is left alone for `least` at least.
-    /// While a platform fails it is asked for one allocation at a time. So allocations that were asked for before it last
-    /// failed came to nothing for the same cause, and count as one failure together, however many they are.
-    /// Returns whether it is the first of them.
-    fn note_failure_of(&mut self, allocation: AllocationId, what: String, least: Span) -> bool {
-        let settings = self.settings;
-        let Some(held) = self.durable.allocations().get(&allocation) else { return false };
-        let (id, asked_at) = (held.platform, held.intended_at);
-        let Some(state) = self.volatile.platforms.get_mut(&id) else { return false };
-        if state.waits_for_person.is_some() {
-            // It is no failure of the platform; who opens the connection ends the wait.
-            state.blocked_until = self.now + settings.platform_delay_max;
-            return false;
-        }
-        let is_same = state.n_failures > 0 && asked_at <= state.failed_at;
-        let n_before = if is_same { state.n_failures - 1 } else { state.n_failures };
-        let delay = settings.platform_delay.times(1 << n_before.min(20)).min(settings.platform_delay_max);
-        let delay = delay.max(least);
-        state.n_failures = n_before + 1;
-        if !is_same {
-            state.failed_at = self.now;
-        }
-        state.blocked_until = state.blocked_until.max(self.now + delay);
-        let is_told = is_same && state.last_failure.as_ref() == Some(&what);
-        state.last_failure = Some(what.clone());
-        if !is_told {
-            let spec = self.durable.platforms().get(&id);
-            let platform = spec.map_or_else(String::new, |spec| spec.name.clone());
-            self.notify(Notice::PlatformFailed { platform, what });
-        }
-        !is_same
     }
 
     /// A platform's connection waits for a person; once it does not any more, the platform is asked at once.
@@ -388,7 +356,7 @@ impl Turn<'_> {
         let Some(state) = self.volatile.platforms.get_mut(&id) else { return };
         let was_waiting = std::mem::replace(&mut state.waits_for_person, why).is_some();
         if was_waiting && state.waits_for_person.is_none() {
-            (state.n_failures, state.blocked_until) = (0, now);
+            (state.n_failures, state.blocked_until, state.ends_jobs) = (0, now, false);
             (state.last_failure, state.unlisted, state.listed_at) = (None, None, None);
             self.volatile.placed = None;
             self.volatile.arm_platform(id, now);
@@ -465,6 +433,7 @@ impl Turn<'_> {
         };
         let (shown, told) = (tags(false), tags(true));
         self.note_shown(&shown, asked_at);
+        self.note_accepting(id);
         let ends: BTreeMap<&str, &str> = listed
             .iter()
             .filter(|entry| entry.is_ended)
@@ -534,7 +503,7 @@ impl Turn<'_> {
         let why = format!("it had run for {limit}, and no pilot came");
         self.record(Record::AllocationReleased { allocation: id, why: why.clone(), at: self.now });
         self.step.effects.push(Effect::Cancel { platform, batch_ids });
-        self.note_failure_of(id, why, Span::ZERO);
+        self.note_failure_of(id, Failed::Job, why, Span::ZERO);
     }
 
     /// All pilots of an allocation were given up while it was suspended: once it runs again they have the time to speak
@@ -641,16 +610,21 @@ impl Turn<'_> {
             self.lose_pilot(pilot, &why);
         }
         self.volatile.suspended.remove(&id);
+        if let Some(end) = end {
+            self.note_end_by_platform(id, end);
+        }
         if is_surprise {
-            let is_first =
-                self.note_failure_of(id, why, if lacked_room { NO_ROOM_PAUSE } else { Span::ZERO });
+            let least = if lacked_room { NO_ROOM_PAUSE } else { Span::ZERO };
+            let is_first = self.note_failure_of(id, Failed::Job, why, least);
             self.note_lost(platform, u64::from(is_first && !lacked_room));
         }
         self.volatile.arm_platform(platform, self.now);
     }
 
-    /// Allocations of a platform are not wanted any more: one call takes away those whose ids are known.
+    /// Allocations of a platform are not wanted any more: one call takes away those whose ids are known, and those for
+    /// which it has not been asked yet are not asked for.
     pub(super) fn cancel_allocations(&mut self, platform: PlatformId, ids: &[AllocationId]) {
+        self.withdraw(platform, ids.iter().copied());
         let mut batch_ids = Vec::new();
         for id in ids {
             // The id of one that was left behind may be another job's where its platform is asked now.
@@ -661,6 +635,19 @@ impl Turn<'_> {
         }
         if !batch_ids.is_empty() {
             self.step.effects.push(Effect::Cancel { platform, batch_ids });
+        }
+    }
+
+    /// Of these allocations, those are not asked for any more whose turn has not come.
+    pub(super) fn withdraw(&mut self, platform: PlatformId, ids: impl Iterator<Item = AllocationId>) {
+        let allocations = self.durable.allocations();
+        let is_open = |id: &AllocationId| {
+            let held = allocations.get(id).filter(|held| held.intended_at >= self.volatile.started_at);
+            held.is_some_and(|held| held.state == AllocationState::Intended)
+        };
+        let allocations: Vec<AllocationId> = ids.filter(is_open).collect();
+        if !allocations.is_empty() {
+            self.step.effects.push(Effect::Withdraw { platform, allocations });
         }
     }
 

@@ -302,6 +302,10 @@ pub struct PlatformState {
     pub blocked_until: Time,
     /// When it last failed.
     pub failed_at: Time,
+    /// Whether since then jobs came to nothing that it had accepted, and not only submissions failed.
+    pub ends_jobs: bool,
+    /// When a pilot last came of a job of it.
+    pub came_at: Option<Time>,
     /// The last failure, in the platform's words.
     pub last_failure: Option<String>,
     /// The limit by which it took no more jobs when it was last asked, in its words.

@@ -239,6 +239,10 @@ impl World<'_> {
             Effect::Submit { platform, allocation, tag, walltime } => {
                 (platform, Wish::Submit { allocation, tag, walltime })
             }
+            Effect::Withdraw { platform, allocations } => {
+                self.withdrawn(platform, &allocations);
+                return Ok(());
+            }
             Effect::Cancel { platform, batch_ids } => (platform, Wish::Cancel { batch_ids }),
             Effect::List { platform, .. } => (platform, Wish::List { asked_at: self.now }),
             Effect::Guide(question) => {

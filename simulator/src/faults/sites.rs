@@ -49,6 +49,19 @@ impl Worker {
         }
         None
     }
+
+    /// Takes the submissions of these out that wait for their turn on a platform.
+    fn take_back(&mut self, of: PlatformId, unwanted: &[AllocationId]) -> Vec<AllocationId> {
+        let mut taken = Vec::new();
+        self.waiting.retain(|(platform, wish)| match wish {
+            Wish::Submit { allocation, .. } if *platform == of && unwanted.contains(allocation) => {
+                taken.push(*allocation);
+                false
+            }
+            _ => true,
+        });
+        taken
+    }
 }
 
 #[derive(Debug)]
@@ -150,6 +163,17 @@ impl World<'_> {
         }
         self.manager.workers.entry(site).or_default().waiting.push_back((platform, wish));
         self.works_on(site, epoch)
+    }
+
+    /// Submissions that wait for their turn are not wanted any more.
+    pub(super) fn withdrawn(&mut self, platform: PlatformId, allocations: &[AllocationId]) {
+        let epoch = Some(self.manager.epoch);
+        let worker = self.manager.workers.get_mut(&(platform.0 as usize - 1));
+        for allocation in worker.map_or_else(Vec::new, |worker| worker.take_back(platform, allocations)) {
+            let outcome = SubmitOutcome::Withdrawn;
+            let event = Box::new(Event::AllocationAnswered { allocation, outcome });
+            self.after(Span::ZERO, Happening::Arrives { event, epoch });
+        }
     }
 
     /// A worker begins with what is next, unless it waits for an answer.

@@ -192,6 +192,7 @@ impl World {
                     }
                     Effect::Answer { .. }
                     | Effect::Notify(_)
+                    | Effect::Withdraw { .. }
                     | Effect::Cancel { .. }
                     | Effect::List { .. }
                     | Effect::Load { .. }

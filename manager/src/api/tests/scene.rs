@@ -368,7 +368,8 @@ impl Manager {
                         Effect::Guide(question) => {
                             events.push(Event::Guided { guide: Box::new(question.answer()) });
                         }
-                        Effect::Cancel { .. }
+                        Effect::Withdraw { .. }
+                        | Effect::Cancel { .. }
                         | Effect::List { .. }
                         | Effect::Load { .. }
                         | Effect::Scale { .. } => {}

@@ -24,6 +24,7 @@ mod nodes;
 mod packing;
 mod pilots;
 mod placing;
+mod platform_failures;
 mod profiling;
 mod scaling;
 mod serving;

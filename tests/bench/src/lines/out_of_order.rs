@@ -216,6 +216,7 @@ pub(super) fn answer(step: Step) -> Result<Answer, Trouble> {
     let answers = step.effects.into_iter().filter_map(|effect| match effect {
         Effect::Answer { answer, .. } => Some(answer),
         Effect::Submit { .. }
+        | Effect::Withdraw { .. }
         | Effect::Cancel { .. }
         | Effect::List { .. }
         | Effect::Load { .. }

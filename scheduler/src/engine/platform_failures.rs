@@ -1,0 +1,121 @@
+//! Platforms that fail: they refuse what is asked of them, or what they accept comes to nothing. They are asked ever later,
+//! and for one allocation at a time, until one of them is proof that they work again.
+
+use super::{Turn, durable::Durable, interface::Notice, volatile::Volatile};
+use crate::{
+    ids::{AllocationId, PlatformId},
+    time::{Span, Time},
+};
+
+/// So many times the wait after a first failure a platform is left alone that takes no more jobs: a minute.
+const FULL_DELAY_FACTOR: u64 = 60;
+
+/// What failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Failed {
+    /// The platform did not accept what it was asked for, or nobody knows whether it did.
+    Submission,
+    /// It accepted a job, and no pilot came of it.
+    Job,
+}
+
+impl Turn<'_> {
+    /// A platform works and takes no more jobs: a while later it is asked for one, which tells whether it does again.
+    pub(super) fn note_full(&mut self, id: PlatformId, why: String) {
+        let settings = self.settings;
+        let Some(state) = self.volatile.platforms.get_mut(&id) else { return };
+        let delay = settings.platform_delay.times(FULL_DELAY_FACTOR).min(settings.platform_delay_max);
+        state.blocked_until = state.blocked_until.max(self.now + delay);
+        state.full = Some(why);
+    }
+
+    /// Counts that an allocation came to nothing as a failure of its platform, which is left alone for `least` at least.
+    /// While a platform fails it is asked for one allocation at a time. So allocations that were asked for before it last
+    /// failed came to nothing for the same cause, and count as one failure together, however many they are.
+    /// Returns whether it is the first of them.
+    pub(super) fn note_failure_of(
+        &mut self,
+        allocation: AllocationId,
+        failed: Failed,
+        what: String,
+        least: Span,
+    ) -> bool {
+        let settings = self.settings;
+        let Some(held) = self.durable.allocations().get(&allocation) else { return false };
+        let (id, asked_at) = (held.platform, held.intended_at);
+        let Some(state) = self.volatile.platforms.get_mut(&id) else { return false };
+        if state.waits_for_person.is_some() {
+            // It is no failure of the platform; who opens the connection ends the wait.
+            state.blocked_until = self.now + settings.platform_delay_max;
+            return false;
+        }
+        let is_same = state.n_failures > 0 && asked_at <= state.failed_at;
+        let n_before = if is_same { state.n_failures - 1 } else { state.n_failures };
+        let delay = settings.platform_delay.times(1 << n_before.min(20)).min(settings.platform_delay_max);
+        let delay = delay.max(least);
+        state.n_failures = n_before + 1;
+        state.ends_jobs |= failed == Failed::Job;
+        if !is_same {
+            state.failed_at = self.now;
+        }
+        state.blocked_until = state.blocked_until.max(self.now + delay);
+        let is_told = is_same && state.last_failure.as_ref() == Some(&what);
+        state.last_failure = Some(what.clone());
+        if !is_told {
+            let spec = self.durable.platforms().get(&id);
+            let platform = spec.map_or_else(String::new, |spec| spec.name.clone());
+            self.notify(Notice::PlatformFailed { platform, what });
+        }
+        !is_same
+    }
+
+    /// A pilot came of an allocation. One that was asked for before its platform last failed says that jobs begin there,
+    /// and nothing of what failed.
+    pub(super) fn note_pilot_came(&mut self, allocation: AllocationId) {
+        let Some(held) = self.durable.allocations().get(&allocation) else { return };
+        let (platform, asked_at, now) = (held.platform, held.intended_at, self.now);
+        let Some(state) = self.volatile.platforms.get_mut(&platform) else { return };
+        state.came_at = Some(now);
+        if state.n_failures == 0 {
+            return;
+        }
+        // Of one whose jobs end at the end of their time only a task that is done is proof.
+        if asked_at >= state.failed_at && !state.short_lived.is_for_time() {
+            (state.n_failures, state.ends_jobs, state.last_failure) = (0, false, None);
+        }
+        self.volatile.arm_platform(platform, now);
+    }
+
+    /// A platform that has only refused what it was asked for works again when it shows a job that it has accepted since.
+    pub(super) fn note_accepting(&mut self, id: PlatformId) {
+        let Some(state) = self.volatile.platforms.get(&id) else { return };
+        if state.n_failures == 0 || state.ends_jobs {
+            return;
+        }
+        let is_proof = |allocation: &AllocationId| self.volatile.shown.contains_key(allocation);
+        if asked_since(self.durable, id, state.failed_at).any(|allocation| is_proof(&allocation)) {
+            if let Some(state) = self.volatile.platforms.get_mut(&id) {
+                (state.n_failures, state.last_failure) = (0, None);
+            }
+            self.volatile.arm_platform(id, self.now);
+        }
+    }
+}
+
+impl Volatile {
+    /// Whether a platform that fails was asked for an allocation since, of which nobody knows yet what becomes of it: no
+    /// more is asked for until then.
+    pub(super) fn is_on_trial(&self, durable: &Durable, id: PlatformId) -> bool {
+        let failing = self.platforms.get(&id).filter(|state| state.n_failures > 0);
+        failing.is_some_and(|state| {
+            state.came_at.is_none_or(|at| at <= state.failed_at)
+                && asked_since(durable, id, state.failed_at).next().is_some()
+        })
+    }
+}
+
+/// Allocations of a platform that were asked for after that time, may be there, and of which no pilot has come.
+fn asked_since(durable: &Durable, id: PlatformId, at: Time) -> impl Iterator<Item = AllocationId> {
+    let waiting = durable.allocations_there(id).filter(|(_, held)| held.is_live() && held.is_unused());
+    waiting.filter(move |(_, held)| held.intended_at > at).map(|(id, _)| id)
+}
