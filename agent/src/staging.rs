@@ -11,6 +11,7 @@ mod home;
 mod left;
 mod near;
 mod netrc;
+mod others;
 mod packed;
 mod place;
 mod replies;
@@ -49,7 +50,7 @@ use tokio::{
 pub use self::transfer::Ways;
 use self::{
     cache::{Cache, CachePlace, Pin},
-    fetch::Turn,
+    fetch::{MISSING_FOR, Turn},
     held::{Held, beside},
     home::Executables,
     transfer::Trouble,
@@ -97,6 +98,8 @@ pub struct Inputs {
     pub named: Vec<TaskInput>,
     /// It takes what other tasks have left, too: the manager says what.
     pub takes: bool,
+    /// What its job has drawn to be known by: [`protocol::job::JobSpec::drawn`].
+    pub drawn: u64,
 }
 
 /// What a task leaves.
@@ -106,11 +109,15 @@ pub struct Outputs {
     pub files: Vec<TaskOutputFile>,
     /// Other tasks take them: they stay here, too.
     pub is_taken: bool,
-    /// What was brought into its folder and belongs to others: no pattern means it.
+    /// What was brought into its folder and belongs to others: no pattern means it as it is. What this pilot has brought
+    /// need not be named.
     pub brought: HashSet<PathBuf>,
     /// Writable copies of inputs that are not known to be executable. Pilots give such copies the owner's execute
     /// permission in any case, so that permission tells nothing. Those that were brought by this pilot need not be named.
     pub copied: HashSet<PathBuf>,
+    /// Other inputs that are not known to be executable: a file in the place of one that has the permissions of the cache,
+    /// as `sed -i` leaves it, has them from there.
+    pub plain: HashSet<PathBuf>,
 }
 
 /// Of each task contents and bytes of what it reads.
@@ -224,6 +231,7 @@ impl Stager {
             shares: Arc::new(Semaphore::new(N_AT_DISK)),
             turns: Mutex::default(),
             looked_into: Arc::default(),
+            missing_for: MISSING_FOR,
             waits: Waits::default(),
             executables: Arc::default(),
             packing: AsyncMutex::default(),
@@ -313,7 +321,7 @@ async fn serve(mover: Arc<Mover>, mut orders: mpsc::UnboundedReceiver<Order>) {
     while let Some(order) = orders.recv().await {
         match order {
             Order::Stage { task, token, inputs, folder } => {
-                let held = Arc::new(Held::new(&mover.cache).of(task).for_folder(&folder));
+                let held = Arc::new(Held::new(&mover.cache).of(task).for_folder(&folder).drawn(inputs.drawn));
                 let (mover, its) = (Arc::clone(&mover), Arc::clone(&held));
                 let work = tokio::spawn(async move {
                     let result = mover.stage(task, &inputs, &folder, &its).await;
@@ -322,8 +330,8 @@ async fn serve(mover: Arc<Mover>, mut orders: mpsc::UnboundedReceiver<Order>) {
                 works.insert(token, (held, work));
             }
             Order::Deliver { task, token, mut outputs, folder } => {
-                let brought = works.values().filter(|(held, _)| held.folder() == Some(&folder));
-                outputs.copied.extend(brought.flat_map(|(held, _)| held.copied()));
+                let of_folder = works.values().filter(|(held, _)| held.folder() == Some(&folder));
+                of_folder.for_each(|(held, _)| held.add_inputs(&mut outputs));
                 let held = Arc::new(Held::new(&mover.cache).of(task));
                 let (mover, its) = (Arc::clone(&mover), Arc::clone(&held));
                 let work = tokio::spawn(async move {
@@ -371,6 +379,8 @@ struct Mover {
     turns: Mutex<HashMap<Digest, Weak<Turn>>>,
     /// Folders that all nodes see in which it was looked for what killed agents have left.
     looked_into: Arc<Mutex<HashSet<PathBuf>>>,
+    /// See [`MISSING_FOR`].
+    missing_for: Duration,
     waits: Waits,
     executables: Arc<Mutex<Executables>>,
     /// Held by who fetches packs.
@@ -501,12 +511,10 @@ impl Mover {
         Ok(())
     }
 
-    /// Notes what an input holds, for who delivers it again, or a copy.
+    /// Notes what an input holds, for who delivers it again, a copy, or what the task has put in its place.
     fn note_input(&self, sha256: Digest, input: &TaskInput, held: &Held) {
         lock(&self.executables).note(sha256, input.executable);
-        if input.writable && !input.executable {
-            held.note_copied(&input.to);
-        }
+        held.note_input(input);
     }
 
     /// Gives a task a file that all nodes see.

@@ -163,6 +163,11 @@ impl LearnedJob {
         self.compiled.as_ref().is_ok_and(Compiled::takes)
     }
 
+    /// What it has drawn to be known by: [`JobSpec::drawn`].
+    pub fn drawn(&self) -> u64 {
+        self.compiled.as_ref().map_or(0, |compiled| compiled.spec().drawn)
+    }
+
     /// Whether others take what its tasks leave.
     pub fn is_taken(&self) -> bool {
         self.compiled.as_ref().is_ok_and(|compiled| compiled.spec().is_taken)

@@ -1,20 +1,24 @@
 //! Files that are written whole or not at all: whoever looks finds the file that was there before, or all of the new one.
+//! Of several commands that write one file at the same time, each writes a part of its own, and the last one that is whole
+//! stays.
 
 use std::{
-    ffi::OsString,
-    fs::{self, File, OpenOptions},
+    fs::{self, File},
     io::{self, Write},
-    os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown},
+    os::unix::fs::{MetadataExt, PermissionsExt, fchown},
     path::{Path, PathBuf},
 };
 
-use tempfile::TempPath;
+use agent::parts;
+use tempfile::{Builder, TempPath};
 
 /// Links that are followed from one to the next, as the kernel does.
 const N_LINKS_MAX: usize = 40;
 
 /// What others than the owner may do with a file before its permissions are known: nothing.
 const OWN: u32 = 0o600;
+/// What all may do with a new file, but for what the umask takes.
+const NEW: u32 = 0o666;
 
 /// A file on its way into its place. Dropped before [`WholeFile::finish`] it leaves nothing.
 pub struct WholeFile {
@@ -38,23 +42,18 @@ impl WholeFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error),
         };
-        let Some(name) = place.file_name() else { return Err(io::ErrorKind::IsADirectory.into()) };
-        let mut hidden = OsString::from(".");
-        hidden.push(name);
-        hidden.push(".partial");
-        let part = place.with_file_name(hidden);
-        // It may be one that was left, or a link that somebody else has laid.
-        match fs::remove_file(&part) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            Ok(()) | Err(_) => {}
+        if place.file_name().is_none() {
+            return Err(io::ErrorKind::IsADirectory.into());
         }
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create_new(true);
-        if there.is_some() {
-            options.mode(OWN);
-        }
-        let file = options.open(&part)?;
-        let part = TempPath::try_from_path(part)?;
+        let folder = match place.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            _ => Path::new("."),
+        };
+        parts::remove_dead(folder);
+        let mode = if there.is_some() { OWN } else { NEW };
+        let (mut part, prefix) = (Builder::new(), parts::prefix());
+        let part = part.prefix(&prefix).permissions(PermissionsExt::from_mode(mode)).tempfile_in(folder)?;
+        let (file, part) = part.into_parts();
         if let Some(there) = there {
             take_permissions(&file, &there)?;
         }
@@ -202,5 +201,42 @@ mod tests {
         fs::create_dir(&path).unwrap();
         assert!(whole.finish().is_err());
         assert_eq!(names(folder.path()), ["a.csv"]);
+    }
+
+    #[test]
+    fn two_that_write_one_file_have_a_part_each_and_the_last_one_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.csv");
+        let [first, second] = [(); 2].map(|()| WholeFile::begin(&path).unwrap());
+        first.file().write_all(b"first").unwrap();
+        second.file().write_all(b"second").unwrap();
+        first.file().write_all(b", all of it").unwrap();
+        second.finish().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"second");
+        first.finish().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"first, all of it");
+        assert_eq!(names(folder.path()), ["a.csv"]);
+    }
+
+    #[test]
+    fn parts_of_killed_commands_go_and_those_of_living_ones_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let own = agent::parts::prefix();
+        let dead = own.replace(&format!("-{}-", std::process::id()), "-0-");
+        for prefix in [&own, &dead] {
+            fs::write(folder.path().join(format!("{prefix}0123")), "half").unwrap();
+        }
+        write(&folder.path().join("a.csv"), b"all").unwrap();
+        assert_eq!(names(folder.path()), [format!("{own}0123"), "a.csv".into()]);
+    }
+
+    #[test]
+    fn new_file_has_the_permissions_that_the_umask_leaves() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("plain"), "").unwrap();
+        write(&at("whole"), b"").unwrap();
+        let mode = |name: &str| fs::metadata(at(name)).unwrap().permissions().mode();
+        assert_eq!(mode("whole"), mode("plain"));
     }
 }

@@ -358,11 +358,16 @@ fn open_at_home(config: &Config) -> Result<Store, StartError> {
     Ok(store)
 }
 
-/// A reader of the store waits for no pilot.
-fn settings(config: &Config) -> Settings {
-    let only_reads = config.is_offline;
-    let grace = if only_reads { Span::ZERO } else { config.settings.grace };
-    Settings { grace, only_reads, ..config.settings }
+/// A reader of the store waits for no pilot, has no configuration of its own, and explains what was by that of the manager
+/// of before.
+pub(crate) fn settings(config: &Config, store: &Store) -> Result<Settings, StoreError> {
+    let settings = Settings { store_id: store.id(), ..config.settings };
+    if !config.is_offline {
+        return Ok(settings);
+    }
+    let policies = store.configured()?.unwrap_or(settings.policies);
+    let walltime_margin = store.walltime_margin()?.unwrap_or(settings.walltime_margin);
+    Ok(Settings { grace: Span::ZERO, only_reads: true, policies, walltime_margin, ..settings })
 }
 
 /// Starts a manager in its folder. It answers when this returns.
@@ -378,14 +383,14 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
         }
     };
     if !config.is_offline {
-        store.note_configured(config.settings.policies)?;
+        store.note_configured(&config.settings)?;
     }
     let mut numbers = Numbers::open(&config.folder, store.id());
     if !config.is_offline {
         store.live_after(numbers.epoch())?;
         numbers.note_epoch(store.epoch());
     }
-    let settings = numbers.told(Settings { store_id: store.id(), ..settings(&config) });
+    let settings = numbers.told(settings(&config, &store)?);
     let reader = store.reader();
     let (mut records, mut budgets) = past(&store)?;
     let clock = Clock::start(records.iter().map(Record::at).max().unwrap_or_default());

@@ -47,6 +47,7 @@ pub fn written(page: &Page, folder: &str) -> Value {
 fn commands_without_a_manager_say_where_they_looked() {
     let mut page = Page::new("no-manager");
     page.sandbox.write("job.yaml", "command: [echo]\n");
+    page.sandbox.write("centre.yaml", "platforms: [{name: here, adapter: local, cores: 1}]\n");
     let commands: &[&[&str]] = &[
         &["submit", "job.yaml"],
         &["jobs"],
@@ -65,6 +66,7 @@ fn commands_without_a_manager_say_where_they_looked() {
         &["explain", "job", "1"],
         &["status"],
         &["stop"],
+        &["platform", "detach", "here", "--config", "centre.yaml"],
         &["jobs", "--dir", "elsewhere"],
         &["submit", "job.yaml", "--manager", "big"],
     ];

@@ -190,7 +190,7 @@ impl Driver {
             return failed(FailureKind::Start { what });
         };
         let inputs = match job.inputs(task.index) {
-            Ok(named) => Inputs { named, takes: job.takes() },
+            Ok(named) => Inputs { named, takes: job.takes(), drawn: job.drawn() },
             Err(kind) => return failed(kind),
         };
         let name = format!("{}.{}.files{}", task.job, task.index, self.files.n_ever + 1);
@@ -222,12 +222,16 @@ impl Driver {
                 let inputs = job.inputs(task.index).unwrap_or_default();
                 let (writable, brought): (Vec<TaskInput>, Vec<TaskInput>) =
                     inputs.into_iter().partition(|input| input.writable);
-                let copied = writable.into_iter().filter(|input| !input.executable);
+                let plain = |inputs: &[TaskInput]| {
+                    let plain = inputs.iter().filter(|input| !input.executable);
+                    plain.map(|input| input.to.clone()).collect()
+                };
                 Outputs {
                     files,
                     is_taken: job.is_taken(),
+                    copied: plain(&writable),
+                    plain: plain(&brought),
                     brought: brought.into_iter().map(|input| input.to).collect(),
-                    copied: copied.map(|input| input.to).collect(),
                 }
             }
             Err(kind) => return failed(kind),

@@ -525,6 +525,19 @@ impl Cache {
         self.note(key, what);
     }
 
+    /// What the last one has written who waited for this in vain.
+    pub fn silence_at(&self, key: &Digest) -> Option<String> {
+        if let Some(second) = self.second() {
+            return second.silence_at(key);
+        }
+        fs::read_to_string(self.root.join("urls").join(key.to_string())).ok()
+    }
+
+    /// Remembers that.
+    pub fn note_silence(&self, key: &Digest, text: &str) {
+        self.note(key, text);
+    }
+
     fn note(&self, key: &Digest, text: &str) {
         if let Some(second) = self.second() {
             return second.note(key, text);
@@ -603,7 +616,13 @@ fn is_right(file: &File, is_marked: bool, sha256: &Digest) -> io::Result<bool> {
     Ok(is_right)
 }
 
-fn mark() -> SystemTime {
+/// Whether nobody has written to an object since it came, or to a copy of one that was given to a task.
+pub(super) fn is_marked(facts: &fs::Metadata) -> bool {
+    facts.modified().is_ok_and(|at| at == mark())
+}
+
+/// The time that says so.
+pub(super) fn mark() -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(MARK_S)
 }
 

@@ -26,7 +26,9 @@ use super::{
     Mover, N_TRIES,
     cache::{FetchLock, Part, Pin},
     held::{Held, beside},
-    is_full, lock, node, transfer,
+    is_full, lock, node,
+    others::Others,
+    transfer,
     transfer::{Download, N_SILENT_MAX, Partial, Trouble},
     waits::Progress,
 };
@@ -41,7 +43,7 @@ const LIFE_PERIOD: Duration = Duration::from_secs(5);
 /// A try that brought so much more counts as none: who sends large files may break off often.
 const PROGRESS_BYTES: u64 = 1 << 20;
 /// A file that a server does not have is asked for again after that: somebody brings it there, and runs what has failed again.
-const MISSING_FOR: Duration = Duration::from_secs(10);
+pub(super) const MISSING_FOR: Duration = Duration::from_secs(10);
 
 /// What came of a file before it broke off, and how far it is.
 type SoFar<'f> = (&'f mut Option<Partial>, &'f Progress);
@@ -96,7 +98,10 @@ impl Mover {
         // manager's store, and the next store has jobs of the same numbers at the same address.
         let key = match input.sha256 {
             Some(sha256) => sha256,
-            None => sha256::of(format!("{} {job} {}", self.family, input.from).as_bytes()),
+            None => {
+                let job = held.name_of(job);
+                sha256::of(format!("{} {job} {}", self.family, input.from).as_bytes())
+            }
         };
         // Two servers may have one file, and one of them be silent.
         let turn_key = match is_elsewhere(input) {
@@ -107,6 +112,8 @@ impl Mover {
         let waits = self.waits.begin(held.task(), &from, Some(&turn_key));
         let progress = &waits.progress;
         let began_at = Instant::now();
+        let place = format!("silent {} {} {}", self.family, held.name_of(job), input.from);
+        let mut others = Others::new(sha256::of(place.as_bytes()));
         let turn = self.turn(&turn_key);
         let mut tries = turn.0.lock().await;
         let (mut n_away, mut n_full) = (0, 0);
@@ -114,7 +121,8 @@ impl Mover {
             return Err(transfer(&which, what));
         }
         loop {
-            let trouble = match self.try_once(job, input, &key, held, (&mut tries.partial, progress)).await {
+            let so_far: SoFar<'_> = (&mut tries.partial, progress);
+            let trouble = match self.try_once(job, input, &key, held, (so_far, &mut others)).await {
                 Ok(pin) => {
                     *tries = Tries::default();
                     return Ok(pin);
@@ -166,7 +174,7 @@ impl Mover {
         input: &TaskInput,
         key: &Digest,
         held: &Arc<Held>,
-        so_far: SoFar<'_>,
+        (so_far, others): (SoFar<'_>, &mut Others),
     ) -> Result<Pin, Trouble> {
         let found = |pin: Pin| {
             self.has_moved(job, |moved| moved.cached += size_of_pinned(&pin));
@@ -185,15 +193,25 @@ impl Mover {
             return showing_life(lock, self.fetch(job, input, key, held, so_far)).await;
         }
         // What a server does not have it is asked for once, for all tasks of a job that run here.
-        let place = sha256::of(format!("missing {} {job} {}", self.family, input.from).as_bytes());
-        if let Some(what) = self.cache.missing_at(&place, MISSING_FOR) {
+        let place =
+            sha256::of(format!("missing {} {} {}", self.family, held.name_of(job), input.from).as_bytes());
+        if let Some(what) = self.cache.missing_at(&place, self.missing_for) {
             return Err(Trouble::Missing(what));
         }
-        let fetched = showing_life(lock, self.fetch(job, input, key, held, so_far)).await;
-        if let Err(Trouble::Missing(what)) = &fetched {
-            self.cache.note_missing(&place, what);
+        // Another agent may have waited in vain while this one waited for it.
+        if let Some(silent) = others.take(&self.cache) {
+            return Err(silent);
         }
-        fetched
+        let fetch = async {
+            let fetched = self.fetch(job, input, key, held, so_far).await;
+            match &fetched {
+                Err(Trouble::Missing(what)) => self.cache.note_missing(&place, what),
+                Err(Trouble::Silent { server, what }) => others.note(&self.cache, server, what),
+                _ => {}
+            }
+            fetched
+        };
+        showing_life(lock, fetch).await
     }
 
     /// From who has it.

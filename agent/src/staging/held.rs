@@ -8,14 +8,27 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use scheduler::{digest::Digest, ids::TaskId};
+use protocol::job::TaskInput;
+use scheduler::{
+    digest::Digest,
+    ids::{JobId, TaskId},
+};
 use tokio::{sync::Semaphore, task::spawn_blocking};
 
 use super::{
+    Outputs,
     cache::{Cache, Pin},
     lock,
     place::Stop,
 };
+
+/// Files that were brought to a task's folder, by their paths there: see [`Outputs`].
+#[derive(Default)]
+struct Inputs {
+    brought: HashSet<PathBuf>,
+    copied: HashSet<PathBuf>,
+    plain: HashSet<PathBuf>,
+}
 
 /// The pins of a token. Who works for it beside the loop holds this too, and cannot be ended from outside: what it reads
 /// stays until it has stopped by itself.
@@ -24,10 +37,10 @@ pub(super) struct Held {
     pins: Mutex<Vec<Pin>>,
     stop: Stop,
     task: Option<TaskId>,
+    drawn: u64,
     /// The task's folder, where files are brought there.
     folder: Option<PathBuf>,
-    /// Writable copies there of inputs that are not known to be executable, by their paths in the folder.
-    copied: Mutex<HashSet<PathBuf>>,
+    inputs: Mutex<Inputs>,
 }
 
 impl Held {
@@ -37,14 +50,21 @@ impl Held {
             pins: Mutex::default(),
             stop: Stop::default(),
             task: None,
+            drawn: 0,
             folder: None,
-            copied: Mutex::default(),
+            inputs: Mutex::default(),
         }
     }
 
     /// For this task.
     pub(super) fn of(mut self, task: TaskId) -> Held {
         self.task = Some(task);
+        self
+    }
+
+    /// For a job that has drawn this number: [`super::Inputs::drawn`].
+    pub(super) fn drawn(mut self, drawn: u64) -> Held {
+        self.drawn = drawn;
         self
     }
 
@@ -59,19 +79,38 @@ impl Held {
         self.folder.as_ref()
     }
 
-    /// A writable copy of an input that is not known to be executable has come.
-    pub(super) fn note_copied(&self, to: &Path) {
-        lock(&self.copied).insert(to.to_owned());
+    /// It comes to the folder.
+    pub(super) fn note_input(&self, input: &TaskInput) {
+        let mut inputs = lock(&self.inputs);
+        if !input.writable {
+            inputs.brought.insert(input.to.clone());
+        }
+        if !input.executable {
+            let its_kind = if input.writable { &mut inputs.copied } else { &mut inputs.plain };
+            its_kind.insert(input.to.clone());
+        }
     }
 
-    /// All of them.
-    pub(super) fn copied(&self) -> HashSet<PathBuf> {
-        lock(&self.copied).clone()
+    /// Names all of them.
+    pub(super) fn add_inputs(&self, outputs: &mut Outputs) {
+        let inputs = lock(&self.inputs);
+        outputs.brought.extend(inputs.brought.iter().cloned());
+        outputs.copied.extend(inputs.copied.iter().cloned());
+        outputs.plain.extend(inputs.plain.iter().cloned());
     }
 
     /// For which task it is held.
     pub(super) fn task(&self) -> Option<TaskId> {
         self.task
+    }
+
+    /// What names its job and no other one, beside the store of its manager. Numbers of jobs are given out once more where
+    /// a store is put back with all that is beside it.
+    pub(super) fn name_of(&self, job: JobId) -> String {
+        match self.drawn {
+            0 => job.to_string(),
+            drawn => format!("{job} {drawn:016x}"),
+        }
     }
 
     /// The object, if it is here and what it should be, for as long as this is held.

@@ -133,10 +133,10 @@ impl Mover {
             let path = output.path;
             let place = output.to.shown();
             let names = Names::of(&output.from, &output.to);
-            let mode = match outputs.copied.contains(&output.from) {
-                true => output.mode & !0o111,
-                false => output.mode,
-            };
+            let is_of_cache = output.mode & 0o777 == cache::OBJECT_MODE;
+            let tells_nothing =
+                outputs.copied.contains(&output.from) || is_of_cache && outputs.plain.contains(&output.from);
+            let mode = if tells_nothing { output.mode & !0o111 } else { output.mode };
             let (sha256, bytes) = match &output.to {
                 OutputTarget::Home(_) => match packed.remove(&path) {
                     Some(facts) => facts,

@@ -10,7 +10,10 @@ use std::{
 use protocol::job::{OutputTarget, Several, TaskOutputFile, limits::N_LEFT_MAX};
 use scheduler::results::FailureKind;
 
-use super::{cache::OBJECT_MODE, unread};
+use super::{
+    cache::{OBJECT_MODE, is_marked},
+    unread,
+};
 use crate::private;
 
 /// A file that is to be delivered.
@@ -142,13 +145,16 @@ fn left_out(
     told
 }
 
-/// Whether the file under an input's name is the one that was brought, and not one that the task has put there: it is a link,
-/// or another name of an object of the cache, or, for root, a copy of one.
+/// Whether the file under an input's name is the one that was brought, and not one that the task has put there or changed: it
+/// is a link, or another name of an object of the cache, or, for root, a copy of one.
 fn is_as_brought(path: &Path) -> bool {
-    fs::symlink_metadata(path).is_ok_and(|facts| {
-        let is_object = facts.is_file() && facts.mode() & 0o777 == OBJECT_MODE;
-        facts.is_symlink() || (is_object && (facts.nlink() > 1 || private::user() == 0))
-    })
+    fs::symlink_metadata(path).is_ok_and(|facts| facts.is_symlink() || is_object(private::user(), &facts))
+}
+
+/// Root may write to what nobody may write, and what replaces a file often has its permissions: then the time tells.
+fn is_object(user: u32, facts: &fs::Metadata) -> bool {
+    let may_be = facts.is_file() && facts.mode() & 0o777 == OBJECT_MODE;
+    may_be && (is_marked(facts) || (user != 0 && facts.nlink() > 1))
 }
 
 /// Names of files are lines of UTF-8, those of inputs as those of outputs.
@@ -254,4 +260,48 @@ fn special(from: PathBuf, kind: fs::FileType) -> Astray {
         "a device"
     };
     Astray { from, is_folder: false, why: format!("it is {what} and no file") }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        fs::{self, File},
+        os::unix::fs::PermissionsExt,
+        path::Path,
+    };
+
+    use super::is_object;
+    use crate::staging::cache::{OBJECT_MODE, mark};
+
+    #[test]
+    fn what_a_task_has_changed_or_put_in_the_place_of_an_input_is_no_input() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let make = |path: &Path, is_marked: bool| {
+            let file = File::create(path).unwrap();
+            file.set_permissions(fs::Permissions::from_mode(OBJECT_MODE)).unwrap();
+            if is_marked {
+                file.set_modified(mark()).unwrap();
+            }
+        };
+        make(&at("linked"), true);
+        make(&at("changed"), false);
+        for name in ["linked", "changed"] {
+            fs::hard_link(at(name), at(&format!("{name} in the cache"))).unwrap();
+        }
+        make(&at("copied"), true);
+        // As `sed -i` leaves it.
+        make(&at("replaced"), false);
+        fs::write(at("own"), "").unwrap();
+        for (name, of_root, of_others) in [
+            ("linked", true, true),
+            ("changed", false, true),
+            ("copied", true, true),
+            ("replaced", false, false),
+            ("own", false, false),
+        ] {
+            let facts = fs::metadata(at(name)).unwrap();
+            assert_eq!([0, 1000].map(|user| is_object(user, &facts)), [of_root, of_others], "{name}");
+        }
+    }
 }

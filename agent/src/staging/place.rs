@@ -13,7 +13,7 @@ use std::{
 
 use scheduler::digest::Digest;
 
-use super::cache::OBJECT_MODE;
+use super::cache::{OBJECT_MODE, mark};
 use crate::{client::random, parts, private, sha256};
 
 /// So much is copied before it is looked whether it is still wanted.
@@ -83,7 +83,10 @@ fn give_to(
         return share(object, target);
     }
     copy(object, target, stop)?;
-    fs::set_permissions(target, fs::Permissions::from_mode(OBJECT_MODE))
+    fs::set_permissions(target, fs::Permissions::from_mode(OBJECT_MODE))?;
+    // Without the mark it is taken for changed, and patterns of outputs mean it.
+    let _ = File::open(target).and_then(|file| file.set_modified(mark()));
+    Ok(())
 }
 
 /// Gives a task a file of its own that it may change; where the file system can, it shares what is not changed.
@@ -196,7 +199,10 @@ mod tests {
     };
 
     use super::{COPIED_FOR_ROOT_MAX, Stop, copy, deliver, executable, give_to, link, share};
-    use crate::{opened::testing::make_pipe, staging::cache::OBJECT_MODE};
+    use crate::{
+        opened::testing::make_pipe,
+        staging::cache::{OBJECT_MODE, is_marked},
+    };
 
     #[test]
     fn what_a_task_may_change_is_its_own_and_the_rest_is_shared() {
@@ -229,7 +235,9 @@ mod tests {
         }
         fs::write(at("object"), "spoilt").unwrap();
         assert_eq!(fs::read_to_string(at("a")).unwrap(), "abc");
-        assert_eq!(fs::metadata(at("a")).unwrap().mode() & 0o777, OBJECT_MODE);
+        let facts = fs::metadata(at("a")).unwrap();
+        assert_eq!(facts.mode() & 0o777, OBJECT_MODE);
+        assert!(is_marked(&facts));
     }
 
     #[test]

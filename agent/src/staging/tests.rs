@@ -6,7 +6,7 @@ mod network;
 use std::{
     collections::{BTreeMap, HashSet},
     ffi::OsStr,
-    fs,
+    fs::{self, File},
     io::{self, BufRead, BufReader, Read, Write},
     net::{TcpListener, TcpStream},
     os::unix::{
@@ -51,7 +51,7 @@ struct Manager {
 type Shared = Arc<Mutex<Manager>>;
 
 fn named(input: TaskInput) -> Inputs {
-    Inputs { named: vec![input], takes: false }
+    Inputs { named: vec![input], ..Inputs::default() }
 }
 
 fn manager() -> (String, Shared) {
@@ -233,7 +233,7 @@ fn many_small_files_come_in_a_pack_with_two_names_each_or_one_by_one_from_an_old
         for token in 0..2 {
             let folder = scene.at(&format!("task{token}"));
             fs::create_dir_all(&folder).unwrap();
-            let inputs = Inputs { named: named.clone(), takes: false };
+            let inputs = Inputs { named: named.clone(), ..Inputs::default() };
             scene.stager.as_ref().unwrap().stage(task(token), token, inputs, folder);
         }
         (0..2).for_each(|_| _ = scene.staged().unwrap());
@@ -346,8 +346,9 @@ fn patterns_and_folders_of_outputs_are_delivered_with_all_that_they_mean() {
     }
     fs::write(scene.at("outside"), "").unwrap();
     // As it is brought: another name of what is in the cache.
-    fs::set_permissions(scene.at("task/in.txt"), fs::Permissions::from_mode(super::cache::OBJECT_MODE))
-        .unwrap();
+    let input = File::options().write(true).open(scene.at("task/in.txt")).unwrap();
+    input.set_permissions(fs::Permissions::from_mode(super::cache::OBJECT_MODE)).unwrap();
+    input.set_modified(super::cache::mark()).unwrap();
     fs::hard_link(scene.at("task/in.txt"), scene.at("cached")).unwrap();
     fs::create_dir(scene.at("task/empty")).unwrap();
     for (name, target) in [("task/res/self", "."), ("task/res/up", "../.."), ("task/lost.txt", "nowhere")] {
@@ -492,7 +493,7 @@ fn outputs_are_executable_if_their_task_has_made_them_so() {
     };
     let data = scene.keep(b"values");
     let named = vec![input("tool", tool, true), input("data", data, false)];
-    let inputs = Inputs { named, takes: false };
+    let inputs = Inputs { named, ..Inputs::default() };
     let stager = scene.stager.as_ref().unwrap();
     fs::create_dir(scene.at("task")).unwrap();
     stager.stage(task(1), 1, inputs, scene.at("task"));
@@ -553,7 +554,7 @@ fn writable_inputs_of_other_tasks_are_executable_again_if_they_were() {
     scene.manager.lock().unwrap().objects.insert("inputs?input=0&task=0".to_owned(), page);
     fs::create_dir(scene.at("task")).unwrap();
     let stager = scene.stager.as_ref().unwrap();
-    stager.stage(task(1), 1, Inputs { named: Vec::new(), takes: true }, scene.at("task"));
+    stager.stage(task(1), 1, Inputs { takes: true, ..Inputs::default() }, scene.at("task"));
     scene.staged().unwrap();
     // The task has changed it.
     fs::write(scene.at("task/in/data"), "better").unwrap();
@@ -566,6 +567,33 @@ fn writable_inputs_of_other_tasks_are_executable_again_if_they_were() {
     let Moved::Delivered { result, .. } = scene.hear() else { panic!("nothing else was asked for") };
     let executable: Vec<bool> = result.unwrap().iter().map(|file| file.executable).collect();
     assert_eq!(executable, [true, false]);
+}
+
+#[test]
+fn an_input_that_the_task_has_replaced_is_an_output_and_others_are_not() {
+    let scene = Scene::new();
+    let (one, two) = (scene.keep(b"molecules"), scene.keep(b"atoms"));
+    let file =
+        |to: &str, sha256: Digest| format!("{{\"to\": \"{to}\", \"sha256\": \"{sha256}\", \"bytes\": 5}}");
+    let page = format!("{{\"files\": [{}, {}]}}", file("a.txt", one), file("b.txt", two)).into_bytes();
+    scene.manager.lock().unwrap().objects.insert("inputs?input=0&task=0".to_owned(), page);
+    fs::create_dir(scene.at("task")).unwrap();
+    let stager = scene.stager.as_ref().unwrap();
+    stager.stage(task(1), 1, Inputs { takes: true, ..Inputs::default() }, scene.at("task"));
+    scene.staged().unwrap();
+    // As `sed -i` does it: another file that has the same permissions.
+    fs::write(scene.at("task/new"), "Molecules").unwrap();
+    let mode = fs::metadata(scene.at("task/b.txt")).unwrap().permissions();
+    fs::set_permissions(scene.at("task/new"), mode).unwrap();
+    fs::rename(scene.at("task/new"), scene.at("task/b.txt")).unwrap();
+    let several = Some(Several::Pattern("*.txt".into()));
+    let to = OutputTarget::Home(PathBuf::new());
+    let files = vec![TaskOutputFile { from: PathBuf::new(), several, to, optional: false }];
+    stager.deliver(task(1), 2, Outputs { files, ..Outputs::default() }, scene.at("task"));
+    let Moved::Delivered { result, .. } = scene.hear() else { panic!("nothing else was asked for") };
+    let left: Vec<_> =
+        result.unwrap().into_iter().map(|file| (file.to, file.bytes, file.executable)).collect();
+    assert_eq!(left, [("b.txt".to_owned(), 9, false)]);
 }
 
 #[test]
@@ -714,7 +742,7 @@ fn what_a_task_takes_of_others_comes_page_by_page_and_nowhere_but_to_its_folder(
     let stage = |token: u64| {
         let folder = scene.at(&format!("task{token}"));
         fs::create_dir_all(&folder).unwrap();
-        let inputs = Inputs { named: Vec::new(), takes: true };
+        let inputs = Inputs { takes: true, ..Inputs::default() };
         scene.stager.as_ref().unwrap().stage(task(token), token, inputs, folder);
     };
     stage(1);

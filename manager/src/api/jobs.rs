@@ -1,6 +1,9 @@
 //! Jobs: submitted, listed, shown, changed.
 
-use std::sync::Arc;
+use std::{
+    hash::{BuildHasher, Hasher, RandomState},
+    sync::Arc,
+};
 
 use axum::{
     body::Bytes,
@@ -156,6 +159,7 @@ pub(super) async fn profile(
         return Err(ApiError::bad_request(message));
     }
     let priority_over_all = context.state.quotas.of(&user).is_priority_over_all;
+    let (spec, text) = to_keep(spec)?;
     let job = request_of(spec, user.name.clone(), text);
     let job = JobRequest {
         priority_over_all,
@@ -206,11 +210,22 @@ fn read_submission(body: &Bytes, user: User, files: &(Objects, Stores)) -> Resul
     check_files(&spec, &user.name, files)?;
     // Two users may well draw the same key.
     let submission_key = submission_key.map(|key| format!("{}\n{key}", user.name));
+    let (spec, text) = to_keep(spec)?;
+    Ok(JobRequest { submission_key, ..request_of(spec, user.name, text) })
+}
+
+/// The job as it is kept, and as text.
+pub(super) fn to_keep(mut spec: JobSpec) -> Result<(JobSpec, Arc<str>), ApiError> {
+    // Not a secret: what the hasher draws will do.
+    spec.drawn = match spec.has_unknown_files() {
+        true => RandomState::new().build_hasher().finish().max(1),
+        false => 0,
+    };
     let text = serde_json::to_string(&spec).map_err(|error| ApiError::broken(&error))?;
     if text.len() > SPEC_BYTES_MAX {
         return Err(ApiError::too_large(SPEC_BYTES_MAX));
     }
-    Ok(JobRequest { submission_key, ..request_of(spec, user.name, text.into()) })
+    Ok((spec, text.into()))
 }
 
 /// The files of a job that is right otherwise: those that travel are here, and stores are known.

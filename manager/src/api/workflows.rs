@@ -6,7 +6,7 @@ use axum::{body::Bytes, extract::State, http::StatusCode, response::Response};
 use protocol::{
     api::{StageSubmitted, WorkflowRequest, WorkflowSubmitted},
     codec::Format,
-    job::{AfterSpec, OnSpec, Problem, StageSpec, limits::SPEC_BYTES_MAX},
+    job::{AfterSpec, OnSpec, Problem, StageSpec},
 };
 use scheduler::engine::interface::{Answer, Event, JobRequest, On, Stage};
 
@@ -16,7 +16,7 @@ use super::{
     blocking, census,
     error::{ApiError, json},
     extract::{LargeBody, User},
-    jobs::{check_files, check_key, request_of},
+    jobs::{check_files, check_key, request_of, to_keep},
 };
 use crate::{objects::Objects, stores::Stores};
 
@@ -112,11 +112,8 @@ fn read_submission(body: &Bytes, user: &str, files: &(Objects, Stores)) -> Resul
 
 fn read_stage(stage: StageSpec, user: &str, submission_key: Option<String>) -> Result<Stage, ApiError> {
     let StageSpec { job, after, on_failed_dependency, .. } = stage;
-    let text = serde_json::to_string(&job).map_err(|error| ApiError::broken(&error))?;
-    if text.len() > SPEC_BYTES_MAX {
-        return Err(ApiError::too_large(SPEC_BYTES_MAX));
-    }
-    let job = request_of(job, user.to_owned(), text.into());
+    let (job, text) = to_keep(job)?;
+    let job = request_of(job, user.to_owned(), text);
     let edges = |AfterSpec { on, edges }| match on {
         OnSpec::Stage(at) => (On::Stage(at), edges),
         OnSpec::Job(job) => (On::Job(job), edges),

@@ -35,7 +35,13 @@ pub use kept::{Kept, check_kept};
 pub(crate) use lock::FILE as LOCK_FILE;
 pub use reader::{AttemptRow, OutputPage, Reader};
 use rusqlite::{Connection, OpenFlags, config::DbConfig};
-use scheduler::{engine::record::Record, ids::JobId, policy::Policies, results::TaskOutput};
+use scheduler::{
+    engine::{record::Record, settings::Settings},
+    ids::JobId,
+    policy::Policies,
+    results::TaskOutput,
+    time::Span,
+};
 
 /// The store's file in its folder. SQLite keeps two more beside it while the store is open.
 pub const FILE: &str = "store.sqlite";
@@ -45,6 +51,8 @@ pub const INDEX_MAX: u64 = i64::MAX as u64 - 1;
 
 /// The name in `meta` of the policies that the configuration says.
 const CONFIGURED: &str = "policies";
+/// The name in `meta` of the walltime margin that the configuration says.
+const MARGIN: &str = "walltime_margin";
 /// The name in `meta` of the place of the store's folder.
 const HOME: &str = "home";
 
@@ -178,14 +186,16 @@ impl Store {
         self.identity.id
     }
 
-    /// Writes down which policies the configuration says now: whoever reads the store later knows under which it was.
+    /// Writes down which policies and which walltime margin the configuration says now: whoever reads the store later knows
+    /// under which it was.
     ///
     /// Errors: as those of a commit.
-    pub fn note_configured(&mut self, policies: Policies) -> Result<(), StoreError> {
-        let text = serde_json::to_string(&policies).unwrap_or_default();
+    pub fn note_configured(&mut self, settings: &Settings) -> Result<(), StoreError> {
+        let text = serde_json::to_string(&settings.policies).unwrap_or_default();
         let written = || {
             let transaction = self.connection.unchecked_transaction()?;
             schema::put(&transaction, CONFIGURED, &text)?;
+            schema::put(&transaction, MARGIN, &settings.walltime_margin.0.to_string())?;
             Ok(transaction.commit()?)
         };
         written().map_err(|fault: error::Fault| fault.at(&self.path, "write"))
@@ -198,6 +208,14 @@ impl Store {
     pub fn configured(&self) -> Result<Option<Policies>, StoreError> {
         let text = schema::get(&self.connection, CONFIGURED).map_err(|fault| fault.at(&self.path, "read"))?;
         Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
+    }
+
+    /// The walltime margin that the configuration said then.
+    ///
+    /// Errors: the store cannot be read.
+    pub fn walltime_margin(&self) -> Result<Option<Span>, StoreError> {
+        let text = schema::get(&self.connection, MARGIN).map_err(|fault| fault.at(&self.path, "read"))?;
+        Ok(text.and_then(|text| text.parse().ok()).map(Span))
     }
 
     /// Where the store's folder was when a manager was last started there, in that manager's words; `None`: in none that

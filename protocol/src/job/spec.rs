@@ -68,6 +68,10 @@ pub struct JobSpec {
     /// Tasks of its workflow take what it leaves. The manager says so when it accepts the workflow.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_taken: bool,
+    /// A random number by which caches of pilots know it from another job of its number, as there are where a whole
+    /// folder was put back from a backup; 0: none is needed. The manager draws it when it accepts the job.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub drawn: u64,
     /// Variables of the author's environment that `env_from` has left out and whose absence may surprise. Known where
     /// the job file was read only.
     #[serde(skip)]
@@ -208,6 +212,7 @@ impl JobSpec {
             inputs: Vec::new(),
             outputs: Vec::new(),
             is_taken: false,
+            drawn: 0,
             env_left_out: Vec::new(),
         }
     }
@@ -237,6 +242,10 @@ fn budget_default() -> u64 {
 
 fn is_budget_default(n_bytes: &u64) -> bool {
     *n_bytes == limits::RESULT_BUDGET_BYTES_DEFAULT
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 fn files_default() -> u64 {

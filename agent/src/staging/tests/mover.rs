@@ -55,6 +55,8 @@ pub(super) fn mover(folder: &Path, url: &str) -> (Mover, mpsc::Receiver<Moved>) 
         shares: Arc::new(Semaphore::new(4)),
         turns: Mutex::default(),
         looked_into: Arc::default(),
+        // However slow the machine is.
+        missing_for: Duration::from_secs(3600),
         waits: Default::default(),
         executables: Arc::default(),
         packing: tokio::sync::Mutex::default(),

@@ -7,7 +7,7 @@ use std::{
     path::Path,
     sync::{Arc, Mutex, mpsc},
     thread,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use protocol::job::{Source, TaskInput};
@@ -20,6 +20,7 @@ use crate::{
         Mover, N_TRIES,
         cache::{Cache, CachePlace},
         family_of,
+        fetch::MISSING_FOR,
         held::Held,
         transfer::N_SILENT_MAX,
     },
@@ -69,7 +70,12 @@ fn input(from: &str, sha256: Option<Digest>) -> TaskInput {
 
 /// What a job's input brings: its contents, or why it brings none.
 async fn brought(mover: &Mover, job: u64, input: &TaskInput) -> Result<Vec<u8>, String> {
-    let held = Arc::new(Held::new(&mover.cache));
+    brought_of(mover, (job, 0), input).await
+}
+
+/// The same of a job that has drawn a number.
+async fn brought_of(mover: &Mover, (job, drawn): (u64, u64), input: &TaskInput) -> Result<Vec<u8>, String> {
+    let held = Arc::new(Held::new(&mover.cache).drawn(drawn));
     match mover.bring(JobId(job), input, &held).await {
         Ok(pin) => Ok(fs::read(pin.path).unwrap()),
         Err(FailureKind::Transfer { what }) => Err(what),
@@ -248,25 +254,30 @@ async fn a_file_is_delivered_only_where_the_store_says_that_it_has_it() {
     }
 }
 
-/// A cache may outlive the store of the manager, whose successor begins with job 1 at the same address.
+/// A cache may outlive the store of the manager, whose successor begins with job 1 at the same address; and one that was
+/// put back has forgotten jobs, and may give their numbers to others.
 #[tokio::test(flavor = "current_thread")]
 async fn a_job_of_another_store_does_not_read_what_one_of_its_number_has_fetched() {
     let folder = tempfile::tempdir().unwrap();
     let (url, asked) = server(|n, _| answer("200 OK", "", 1, n.to_string().as_bytes()));
     let (missing, asked_in_vain) = server(|_, _| answer("404 Not Found", "", 0, b""));
     // A manager that is started again with its store has the same jobs, at whatever address.
-    for (tag, manager, came) in [
-        ("pf1-1", "http://127.0.0.1:1", "0"),
-        ("pf1-7", "http://127.0.0.1:2", "0"),
-        ("pf2-1", "http://127.0.0.1:1", "1"),
-        ("pf2-2", "http://127.0.0.1:1", "1"),
+    for (tag, manager, drawn, came) in [
+        ("pf1-1", "http://127.0.0.1:1", 5, "0"),
+        ("pf1-7", "http://127.0.0.1:2", 5, "0"),
+        ("pf2-1", "http://127.0.0.1:1", 5, "1"),
+        ("pf2-2", "http://127.0.0.1:1", 5, "1"),
+        ("pf2-3", "http://127.0.0.1:1", 6, "2"),
+        ("pf2-3", "http://127.0.0.1:1", 0, "3"),
+        ("pf2-4", "http://127.0.0.1:1", 5, "1"),
     ] {
         let (mut mover, _heard) = mover(folder.path(), manager);
         mover.family = family_of(tag).to_owned();
-        assert_eq!(brought(&mover, 1, &input(&url, None)).await.unwrap(), came.as_bytes(), "{tag}");
-        brought(&mover, 1, &input(&missing, None)).await.unwrap_err();
+        let it = brought_of(&mover, (1, drawn), &input(&url, None)).await;
+        assert_eq!(it.unwrap(), came.as_bytes(), "{tag} {drawn}");
+        brought_of(&mover, (1, drawn), &input(&missing, None)).await.unwrap_err();
     }
-    assert_eq!([asked.lock().unwrap().len(), asked_in_vain.lock().unwrap().len()], [2, 2]);
+    assert_eq!([asked.lock().unwrap().len(), asked_in_vain.lock().unwrap().len()], [4, 4]);
 }
 
 /// What is learned for one task counts for all that wait for the same.
@@ -299,6 +310,28 @@ async fn tasks_that_wait_for_one_file_give_it_up_together() {
     }
 }
 
+/// Pilots of one node share a cache: a server that is silent costs all of them what it costs one.
+#[tokio::test(flavor = "current_thread")]
+async fn pilots_of_a_node_give_up_a_silent_server_together() {
+    let folder = tempfile::tempdir().unwrap();
+    let (url, asked) = server(|_, _| Vec::new());
+    let movers: Vec<_> = (0..4)
+        .map(|_| {
+            let (mut mover, heard) = scene(folder.path());
+            mover.ways.patience = Duration::from_millis(200);
+            (mover, heard)
+        })
+        .collect();
+    let input = input(&url, None);
+    let all = movers.iter().map(|(mover, _)| brought(mover, 1, &input));
+    for why in futures_util::future::join_all(all).await {
+        assert!(why.as_ref().is_err_and(|why| why.contains("has sent nothing for 0.2 s")), "{why:?}");
+    }
+    // Each for itself would ask three times.
+    let n_asked = asked.lock().unwrap().len();
+    assert!(n_asked <= 3 * N_SILENT_MAX as usize, "{n_asked}");
+}
+
 #[tokio::test(flavor = "current_thread")]
 async fn a_file_that_is_not_there_is_asked_for_once_for_a_job() {
     let folder = tempfile::tempdir().unwrap();
@@ -311,6 +344,25 @@ async fn a_file_that_is_not_there_is_asked_for_once_for_a_job() {
             assert_eq!(asked.lock().unwrap().len(), n_asked, "job {job}");
         }
     }
+}
+
+/// Somebody may have brought it there meanwhile.
+#[tokio::test(flavor = "current_thread")]
+async fn a_file_that_was_not_there_is_asked_for_again_ten_seconds_later() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut mover, _heard) = scene(folder.path());
+    let (url, asked) = server(|n, _| match n {
+        0 => answer("404 Not Found", "", 0, b""),
+        _ => answer("200 OK", "", 1, b"x"),
+    });
+    brought(&mover, 1, &input(&url, None)).await.unwrap_err();
+    mover.missing_for = MISSING_FOR;
+    let noted: Vec<_> = fs::read_dir(folder.path().join("cache/urls")).unwrap().map(Result::unwrap).collect();
+    assert_eq!(noted.len(), 1);
+    let noted = fs::OpenOptions::new().write(true).open(noted[0].path()).unwrap();
+    noted.set_modified(SystemTime::now() - Duration::from_secs(10)).unwrap();
+    assert_eq!(brought(&mover, 1, &input(&url, None)).await.unwrap(), b"x");
+    assert_eq!(asked.lock().unwrap().len(), 2);
 }
 
 #[tokio::test(flavor = "current_thread")]

@@ -49,3 +49,36 @@ async fn a_pilot_reaches_only_places_in_stores_that_its_tasks_name() {
     assert_eq!(put("store://others/any").await, (404, "no-such-store".into()));
     assert_eq!(put("store://files/9").await, (403, "not-leased".into()));
 }
+
+/// A cache of pilots may outlive a restored folder, whose manager gives numbers out once more.
+#[tokio::test]
+async fn a_job_with_files_that_nobody_knows_yet_draws_a_number_of_its_own() {
+    let scene = Scene::start().await;
+    let from = |from: &str| Input { from: from.into(), to: "in".into(), ..Input::default() };
+    let shared = Input { shared: true, ..from("/data/in") };
+    let spec = |input: Input| JobSpec {
+        workdir: WorkDirPolicy::Scratch,
+        inputs: vec![input],
+        // No client says it.
+        drawn: 7,
+        ..echo(9)
+    };
+    let mut drawn = Vec::new();
+    for input in [from("http://x.org/{x}"), from("http://x.org/{x}"), from("store://files/{x}"), shared] {
+        let job = scene.submit(&spec(input)).await;
+        let kept = scene.get(&format!("/api/v1/jobs/{job}/spec")).await.json();
+        drawn.push(kept["drawn"].as_u64());
+    }
+    let workflow = json!({ "stages": [
+        { "name": "a", "job": spec(from("http://x.org/{x}")), "after": [], "on_failed_dependency": "cancel" },
+    ] });
+    let reply = scene.post("/api/v1/workflows", json!({ "workflow": workflow })).await;
+    assert_eq!(reply.status, 201, "{}", reply.message());
+    let kept = scene.get("/api/v1/jobs/5/spec").await.json();
+    drawn.push(kept["drawn"].as_u64());
+    assert_eq!(drawn.remove(3), None, "what nodes see is not cached");
+    assert!(drawn.iter().all(|drawn| drawn.is_some_and(|drawn| drawn != 7)), "{drawn:?}");
+    drawn.sort_unstable();
+    drawn.dedup();
+    assert_eq!(drawn.len(), 4, "{drawn:?}");
+}

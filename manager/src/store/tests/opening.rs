@@ -12,7 +12,12 @@ use std::{
 };
 
 use rusqlite::Connection;
-use scheduler::{engine::record::Record, ids::JobId, time::Time};
+use scheduler::{
+    engine::{record::Record, settings::Settings},
+    ids::JobId,
+    policy::Policies,
+    time::{Span, Time},
+};
 
 use super::{
     super::{FILE, Store, StoreError, schema},
@@ -20,6 +25,7 @@ use super::{
     records::beginning,
     replayed,
 };
+use crate::{config::Config, start::settings};
 
 fn refusal(folder: &Path) -> String {
     Store::open(folder).unwrap_err().to_string().replace(&folder.display().to_string(), "FOLDER")
@@ -109,6 +115,22 @@ fn a_store_that_is_read_is_neither_held_nor_changed() {
     let again = open(folder.path());
     assert_eq!(replayed(&again), written);
     assert!(again.epoch() > reader.epoch());
+}
+
+#[test]
+fn who_reads_a_store_later_knows_what_its_manager_was_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = open(folder.path());
+    assert_eq!(store.walltime_margin().unwrap(), None, "one of a former version");
+    let policies = Policies { distribution: None, ..Policies::default() };
+    let configured = Settings { walltime_margin: Span::from_secs(300), policies, ..Settings::default() };
+    store.note_configured(&configured).unwrap();
+    drop(store);
+    let config = Config { is_offline: true, ..Config::new(folder.path().into(), "ann".into()) };
+    let reader = Store::open_to_read(folder.path()).unwrap();
+    let settings = settings(&config, &reader).unwrap();
+    assert_eq!((settings.policies, settings.only_reads), (policies, true));
+    assert_eq!(settings.walltime_margin, configured.walltime_margin);
 }
 
 #[test]

@@ -64,6 +64,7 @@ pub(super) fn resolve(form: JobForm, file_name: &str, base_dir: &Path) -> (JobSp
         inputs: Vec::new(),
         outputs: Vec::new(),
         is_taken: false,
+        drawn: 0,
     };
     let mut spec = resolver.files(spec, form.inputs.unwrap_or_default(), form.outputs.unwrap_or_default());
     resolver.folders(&mut spec);
