@@ -236,7 +236,9 @@ async fn sites(client: &Client, names: &[String]) -> Result<Vec<Site>, Failure> 
             }
             Some(platform) if is_off(platform) => {
                 let hint = format!("`pilotfish platform resume {name}` lets it go on");
-                return Err(Failure::bad_input(format!("platform {name} is paused, drained or detached; {hint}")));
+                return Err(Failure::bad_input(format!(
+                    "platform {name} is paused, drained or detached; {hint}"
+                )));
             }
             Some(_) => {}
         }

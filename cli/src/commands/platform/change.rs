@@ -72,9 +72,7 @@ fn meaning(platform: &PlatformView, change: Change) -> String {
         }
         Change::Resume => "goes on".to_owned(),
         Change::Drain => {
-            format!(
-                "is being drained: what runs on {pilots} ends first; {waiting} that wait are cancelled"
-            )
+            format!("is being drained: what runs on {pilots} ends first; {waiting} that wait are cancelled")
         }
     }
 }

@@ -63,6 +63,29 @@ fn batch_jobs_that_somebody_cancelled_set_a_task_aside_much_later() {
 }
 
 #[test]
+fn a_task_is_not_set_aside_for_ends_whose_causes_the_next_listing_may_tell() {
+    let n_until_set_aside = |pause: u64, is_told: bool| {
+        let mut scene = Scene::new();
+        let job = scene.submit(JobRequest { crash_limit: 2, ..job(1) });
+        for n in 1..=20 {
+            let (pilot, allocation) = pilot_with_work(&mut scene);
+            is_ended(&mut scene, pilot, job, 0);
+            if scene.counts(job).contains("f1") {
+                return n;
+            }
+            if is_told {
+                listed_as_ended(&mut scene, allocation, "OUT_OF_MEMORY");
+            }
+            scene.wait_awake(pause);
+        }
+        21
+    };
+    assert_eq!(n_until_set_aside(20, true), 2, "the batch system says nothing in its favour");
+    assert_eq!(n_until_set_aside(90, false), 2, "it had time to say so");
+    assert_eq!(n_until_set_aside(40, false), 3, "the second comes before the first one's cause is told");
+}
+
+#[test]
 fn why_a_batch_job_ended_is_told_by_its_pilot() {
     let mut scene = Scene::new();
     scene.submit(job(1));

@@ -169,7 +169,10 @@ fn one_user_at_a_time_measures_on_a_platform_that_does_not_rest() {
     scene.say(|request| Event::PlatformChangeAsked { request, platform: "here".into(), change: mode });
     assert_eq!(held(&mut scene, pilots[0]), [(run, 4)]);
     let answer = ask(&mut scene, of_user("ada", "docking", 3), 1);
-    assert_eq!(refused(answer), "platform \"here\" is paused, drained or detached; `pilotfish platform resume here` lets it go on");
+    assert_eq!(
+        refused(answer),
+        "platform \"here\" is paused, drained or detached; `pilotfish platform resume here` lets it go on"
+    );
     let wide = JobRequest { needs: TaskNeeds { resources: Resources::cores(5), ..job(1).needs }, ..job(1) };
     assert_eq!(
         refused(ask(&mut scene, wide, 1)),
