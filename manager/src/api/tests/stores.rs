@@ -69,9 +69,8 @@ async fn a_job_with_files_that_nobody_knows_yet_draws_a_number_of_its_own() {
         let kept = scene.get(&format!("/api/v1/jobs/{job}/spec")).await.json();
         drawn.push(kept["drawn"].as_u64());
     }
-    let workflow = json!({ "stages": [
-        { "name": "a", "job": spec(from("http://x.org/{x}")), "after": [], "on_failed_dependency": "cancel" },
-    ] });
+    let stage = json!({ "name": "a", "job": spec(from("http://x.org/{x}")) });
+    let workflow = json!({ "name": "w", "stages": [stage] });
     let reply = scene.post("/api/v1/workflows", json!({ "workflow": workflow })).await;
     assert_eq!(reply.status, 201, "{}", reply.message());
     let kept = scene.get("/api/v1/jobs/5/spec").await.json();
