@@ -600,7 +600,7 @@ mod tests {
             (&["slurm", "an other"][..], "found name `an other`"),
             (&["slrm", "a"], "adapter (ADAPTER): "),
             (&["slurm", "a", "--option=x"], "options (--option): found `x`"),
-            (&["slurm", "a", "--ssh", "-x"], "ssh (--ssh): found `-x`"),
+            (&["slurm", "a", "--ssh", "a b"], "ssh (--ssh): found `a b`"),
             (&["gridengine", "a", "--parallel-environment", "a b"], "(--parallel-environment): found `a b`"),
         ] {
             let said = refused(arguments);
