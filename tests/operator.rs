@@ -80,7 +80,7 @@ fn money_is_spent_until_there_is_none_left() {
     sandbox.ok(&["submit", "job.yaml"]);
     until("two pilots are there", || platform(&sandbox)["n_pilots"] == 2);
     let shown = sandbox.ok(&["platform", "show", "here"]);
-    assert!(shown.contains("of 1.00 EUR: 0.00 EUR spent, 1.00 kept"), "{shown}");
+    assert!(shown.contains("of 1.00 EUR: 0.00 EUR spent, 1.00 reserved"), "{shown}");
     assert!(shown.contains("one more costs 0.50 (budget)"), "{shown}");
     let limits = sandbox.ok(&["platform", "limits", "here", "--budget", "1.5"]);
     assert!(limits.contains("budget                  1.50 EUR"), "{limits}");

@@ -481,10 +481,10 @@ impl PlatformForm {
             let said: Vec<&str> =
                 said.iter().filter(|(_, is_said)| *is_said).map(|(field, _)| *field).collect();
             return Err(format!(
-                "found {} of `{name}`; pilots of this host have none, but with `run_as: ACCOUNT` an agent and a folder: \
+                "found the field {} of `{name}`; pilots of this host have none, but with `run_as: ACCOUNT` an agent and a folder: \
                  they keep their files in the manager's folder (`pilotfish serve --dir`), and those of another host have \
                  `adapter: hosts`",
-                said.join(", ")
+                said.join(" and the field ")
             ));
         }
         if self.adapter == HOSTS && site.ssh.is_none() && self.hosts.is_empty() {

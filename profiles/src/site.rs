@@ -577,7 +577,7 @@ mod tests {
     fn options_that_take_more_than_budgets_count_name_the_field_that_says_it() {
         for (adapter, option, field) in [
             ("slurm", "-c32", "`cores`"),
-            ("slurm", "--exclusive", "`cores`"),
+            ("slurm", "--cpus-per-task=8", "`cores`"),
             ("slurm", "-N 3", "`nodes`"),
             ("pbs", "-lselect=1:ncpus=32", "`cores`"),
             ("loadleveler", "tasks_per_node = 32", "`cores`"),
@@ -627,7 +627,7 @@ mod tests {
             let error = platform("local", line).expect_err(line);
             assert!(error.contains("pilots of this host have none"), "{line}: {error}");
             let field = line.split(':').next().unwrap_or_default();
-            assert!(error.contains(&format!("found {field} of `site`")), "{line}: {error}");
+            assert!(error.contains(&format!("found the field {field} of `site`")), "{line}: {error}");
         }
     }
 }

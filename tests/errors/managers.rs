@@ -47,7 +47,7 @@ pub fn written(page: &Page, folder: &str) -> Value {
 fn commands_without_a_manager_say_where_they_looked() {
     let mut page = Page::new("no-manager");
     page.sandbox.write("job.yaml", "command: [echo]\n");
-    page.sandbox.write("centre.yaml", "platforms: [{name: here, adapter: local, cores: 1}]\n");
+    page.sandbox.write("centre.yaml", "platforms:\n  - {name: here, adapter: local, cores: 1}\n");
     let commands: &[&[&str]] = &[
         &["submit", "job.yaml"],
         &["jobs"],

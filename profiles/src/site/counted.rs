@@ -1,5 +1,6 @@
 //! Options of a submission that say how much a pilot takes: budgets count what the fields of the platform say, so that
-//! these must say it. Knows nothing of other options.
+//! these must say it. Knows nothing of other options. Those that keep other jobs away (`--exclusive`, `place=excl`,
+//! `node_usage = not_shared`) are the platform's own business: its `cores` are to be those of a node then.
 
 use super::{PBS_FLAGS, SLURM_FLAGS, short_options};
 
@@ -8,7 +9,7 @@ const NODES: &str = "nodes";
 const WALLTIME: &str = "walltime";
 
 /// Long options of `sbatch`, their letters, and the fields.
-const SLURM: [(&str, Option<char>, &str); 11] = [
+const SLURM: [(&str, Option<char>, &str); 10] = [
     ("--nodes", Some('N'), NODES),
     ("--ntasks", Some('n'), CORES),
     ("--ntasks-per-node", None, CORES),
@@ -16,10 +17,8 @@ const SLURM: [(&str, Option<char>, &str); 11] = [
     ("--cpus-per-task", Some('c'), CORES),
     ("--cpus-per-gpu", None, CORES),
     ("--mincpus", None, CORES),
-    // These give the whole node.
     ("--core-spec", Some('S'), CORES),
     ("--thread-spec", None, CORES),
-    ("--exclusive", None, CORES),
     ("--time", Some('t'), WALLTIME),
 ];
 
@@ -47,10 +46,8 @@ pub(crate) fn field_of(adapter: &str, option: &str, said: Said) -> Option<&'stat
 /// Slurm takes long options that are shortened.
 fn of_slurm(option: &str) -> Option<&'static str> {
     if option.starts_with("--") {
-        let (word, value) = option.split_once([' ', '=']).unwrap_or((option, ""));
-        // Jobs of others stay away, and no more cores are given.
-        let is_of_users = "--exclusive".starts_with(word) && ["user", "mcs"].contains(&value.trim());
-        let is_it = |long: &str| word.len() > 2 && long.starts_with(word) && !is_of_users;
+        let (word, _) = option.split_once([' ', '=']).unwrap_or((option, ""));
+        let is_it = |long: &str| word.len() > 2 && long.starts_with(word);
         return SLURM.iter().find(|(long, _, _)| is_it(long)).map(|(_, _, field)| *field);
     }
     let letters = short_options(option, SLURM_FLAGS);
@@ -127,7 +124,6 @@ fn of_loadleveler(option: &str, cores: u32) -> Option<&'static str> {
         // A pilot has as many tasks as cores.
         "resources" if has_more_than(1) == Some(true) => Some(CORES),
         "node_resources" if has_more_than(cores) == Some(true) => Some(CORES),
-        "node_usage" if value.ends_with("not_shared") => Some(CORES),
         "wall_clock_limit" => Some(WALLTIME),
         _ => None,
     }
@@ -150,16 +146,22 @@ mod tests {
         let cores =
             ["-c32", "-c 32", "-vc32", "-sc32", "--cpus-per-task=32", "--cpus-per-task 32", "--cpus-per-t=2"];
         check("slurm", Some("cores"), &cores);
-        let cores =
-            ["--exclusive", "--excl", "-n 4", "-n4", "--ntasks=4", "--nta=4", "--ntasks-per-node=9", "-S1"];
+        let cores = ["-n 4", "-n4", "--ntasks=4", "--nta=4", "--ntasks-per-node=9", "-S1"];
         check("slurm", Some("cores"), &cores);
         let cores =
             ["--mincpus=9", "--core-spec=1", "--thread-spec=2", "--ntasks-per-gpu=8", "--cpus-per-gpu=8"];
         check("slurm", Some("cores"), &cores);
         check("slurm", Some("nodes"), &["-N 3", "-N3", "-N1-4", "--nodes=3", "--nod=3", "-HN3"]);
         check("slurm", Some("walltime"), &["-t 10", "-t10", "--time=1-0", "--tim=1"]);
-        let others =
-            ["--exclusive=user", "--time-min=5", "-pcn", "--nodelist=n1", "-w n1", "--threads-per-core=1"];
+        let others = [
+            "--exclusive",
+            "--exclusive=user",
+            "--time-min=5",
+            "-pcn",
+            "--nodelist=n1",
+            "-w n1",
+            "--threads-per-core=1",
+        ];
         check("slurm", None, &others);
         let others =
             ["--ntasks-per-core=1", "--mem=0", "--gres=gpu:2", "--nice=5", "--exclude=n1", "--", "-AN"];
@@ -202,14 +204,17 @@ mod tests {
         check("gridengine", Some("walltime"), &["-l h_rt=60", "-hard -l a=1,h_rt=60"]);
         check("gridengine", None, &["-l exclusive=true", "-notify", "-q slots", "-l h_rss=1G", "-l"]);
         check("loadleveler", Some("nodes"), &["Node = 3"]);
-        let cores = ["tasks_per_node=32", "Total_Tasks = 9", "node_usage = not_shared", "max_processors = 9"];
+        let cores = ["tasks_per_node=32", "Total_Tasks = 9", "max_processors = 9"];
         check("loadleveler", Some("cores"), &cores);
         let cores =
             ["resources = ConsumableCpus(8) ConsumableMemory(1 gb)", "node_resources=ConsumableCpus (5)"];
         check("loadleveler", Some("cores"), &cores);
         check("loadleveler", Some("walltime"), &["wall_clock_limit = 60,10"]);
-        let others =
-            ["node_usage = shared", "resources = ConsumableCpus(1)", "node_resources = ConsumableCpus(4)"];
+        let others = [
+            "node_usage = not_shared",
+            "resources = ConsumableCpus(1)",
+            "node_resources = ConsumableCpus(4)",
+        ];
         check("loadleveler", None, &others);
         check("hosts", None, &["-c32"]);
     }

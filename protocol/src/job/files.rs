@@ -701,14 +701,6 @@ fn outside(path: String, found: &str) -> Problem {
 }
 
 impl JobSpec {
-    /// Whether it names files of which it does not say what they hold: whatever is there when they are fetched.
-    pub fn has_unknown_files(&self) -> bool {
-        self.inputs.iter().any(|input| {
-            let is_known = input.sha256.is_some() || !input.objects.is_empty();
-            !is_known && !input.shared && input.after.is_empty()
-        })
-    }
-
     /// What is wrong with what the job says of its files' contents; before they were read, they are missing.
     pub fn validate_objects(&self) -> Vec<Problem> {
         // Most jobs have none, and compiling a large one takes a while.

@@ -184,6 +184,14 @@ pub struct Extract {
 }
 
 impl JobSpec {
+    /// Whether it names files of which it does not say what they hold: whatever is there when they are fetched.
+    pub fn has_unknown_files(&self) -> bool {
+        self.inputs.iter().any(|input| {
+            let is_known = input.sha256.is_some() || !input.objects.is_empty();
+            !is_known && !input.shared && input.after.is_empty()
+        })
+    }
+
     /// A job of one task with the defaults of the job file: what command line shorthands begin with.
     pub fn new(command: CommandLine, base_dir: PathBuf) -> JobSpec {
         let application = default_application(&command);

@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Turn,
-    allocation::AllocationState,
     durable::{Durable, Job, Pilot, Trouble},
     record::Verdict,
 };
@@ -22,8 +21,6 @@ use crate::{
 const ALIKE: Span = Span::from_secs(60);
 /// … and those in which tasks of the same job ran, within this time.
 const ALIKE_OF_A_JOB: Span = Span::from_secs(5);
-/// A batch system that says how a job ended does so within this time, unless its listings fail.
-const TOLD_WITHIN: Span = Span::from_secs(60);
 /// So many of the last ends on a platform are compared.
 const N_COMPARED: usize = 64;
 /// At most so many ends count as one.
@@ -103,11 +100,6 @@ impl Ends {
     fn is_alone(&self, pilot: PilotId, task: TaskId) -> bool {
         let of_pilot = self.0.iter().filter(|end| end.pilot == pilot);
         of_pilot.flat_map(|end| &end.tasks).all(|other| *other == task)
-    }
-
-    /// When the pilot ended.
-    fn at(&self, pilot: PilotId) -> Option<Time> {
-        self.0.iter().find(|end| end.pilot == pilot).map(|end| end.at)
     }
 
     /// Those at about that time that may have the same cause as the end of a batch job in which the task ran.
@@ -199,31 +191,11 @@ impl Durable {
         WHOLE / u64::from(n_for_one)
     }
 
-    /// Whether the batch system may still say how the job of a pilot ended: no listing has shown its end yet.
-    fn may_be_told(&self, id: PilotId, pilot: &Pilot, at: Time) -> bool {
-        let held = self.allocations().get(&pilot.allocation);
-        let is_shown = held.is_none_or(|held| matches!(held.state, AllocationState::Ended(_)));
-        let ended_at = self.ends_of(pilot.platform).and_then(|ends| ends.at(id));
-        !is_shown && ended_at.is_some_and(|ended_at| at.since(ended_at) < TOLD_WITHIN)
-    }
-
     /// What the ends count together with which a task ran: lost pilots, and `with_signalled` those that were told of.
     fn weight_of_all(&self, trouble: &Trouble, with_signalled: bool, at: Time) -> u64 {
-        self.weight_of(trouble, with_signalled, at, |_, _| true)
-    }
-
-    /// The same of those ends that are counted.
-    fn weight_of(
-        &self,
-        trouble: &Trouble,
-        with_signalled: bool,
-        at: Time,
-        is_counted: impl Fn(PilotId, &Pilot) -> bool,
-    ) -> u64 {
         let of = |ids: &[PilotId], is_signalled| -> u64 {
-            let pilots = ids.iter().filter_map(|id| Some((*id, self.pilots().get(id)?)));
-            let counted = pilots.filter(|(id, pilot)| is_counted(*id, pilot));
-            counted.map(|(_, pilot)| self.weight(pilot, pilot.alike, is_signalled, at)).sum()
+            let pilots = ids.iter().filter_map(|id| self.pilots().get(id));
+            pilots.map(|pilot| self.weight(pilot, pilot.alike, is_signalled, at)).sum()
         };
         let n_signalled = if with_signalled { of(&trouble.ended_with, true) } else { 0 };
         of(&trouble.lost_with, false).saturating_add(n_signalled)
@@ -262,8 +234,7 @@ pub(super) struct EndOfPilot {
 impl Turn<'_> {
     /// A pilot was lost, or its batch job was ended, while the task ran: whether it is tried again. A task that ran
     /// beside others is not set aside yet: it is tried once more, alone. As long as it is not alone then either, it is
-    /// set aside after twice as many. Nor is one of which only ends make it too many whose causes are not told yet: the
-    /// next listing may say that somebody cancelled those jobs.
+    /// set aside after twice as many.
     pub(super) fn verdict_of_end(&self, id: PilotId, task: TaskId, end: EndOfPilot) -> Verdict {
         let again = Verdict::Retry { at: self.now };
         let EndOfPilot { is_signalled, is_alone } = end;
@@ -281,26 +252,17 @@ impl Turn<'_> {
         else {
             return again;
         };
-        let weight_of = |is_counted: &dyn Fn(PilotId, &Pilot) -> bool| {
-            let trouble = job.troubled.get(&task.index);
-            trouble.map_or(0, |trouble| self.durable.weight_of(trouble, is_signalled, now, is_counted))
-        };
+        let before = job
+            .troubled
+            .get(&task.index)
+            .map_or(0, |trouble| self.durable.weight_of_all(trouble, is_signalled, now));
         let this = self.durable.weight(pilot, alike.unwrap_or_default(), is_signalled, now);
         // Who asks for one lost pilot at most wants no second one; tasks of profiling runs have their places.
         let is_strict = job.request.crash_limit == 1
             || self.volatile.jobs.get(&task.job).is_some_and(|leases| leases.profiled_on.is_some());
         let n_limits = if is_alone || is_strict { 1 } else { 2 };
-        let is_over = |before: u64| before.saturating_add(this) >= limit_of(job).saturating_mul(n_limits);
-        if this == 0 || !is_over(weight_of(&|_, _| true)) {
-            return again;
-        }
-        match is_over(weight_of(&|id, pilot| !self.durable.may_be_told(id, pilot, now))) {
-            true => Verdict::Final,
-            false => {
-                let spec = self.durable.platforms().get(&platform);
-                Verdict::Retry { at: now + spec.map_or(Span::ZERO, |spec| spec.poll_interval) }
-            }
-        }
+        let is_over = before.saturating_add(this) >= limit_of(job).saturating_mul(n_limits);
+        if this > 0 && is_over { Verdict::Final } else { again }
     }
 
     /// Whether the task was the only one that ran on the pilot when its batch job was ended. `others`: those that the

@@ -10,6 +10,9 @@ use crate::{
 /// So many times the wait after a first failure a platform is left alone that takes no more jobs: a minute.
 const FULL_DELAY_FACTOR: u64 = 60;
 
+/// A job that waits in a queue for so long begins later. Where there is room, batch systems begin jobs within this time.
+const QUEUED_FOR: Span = Span::from_secs(30);
+
 /// What failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Failed {
@@ -86,6 +89,21 @@ impl Turn<'_> {
         self.volatile.arm_platform(platform, now);
     }
 
+    /// A listing that was asked for at that time shows a job that has not begun.
+    pub(super) fn note_queued(&mut self, allocation: AllocationId, asked_at: Time) {
+        let Some(held) = self.durable.allocations().get(&allocation) else { return };
+        let (platform, was_asked_at) = (held.platform, held.intended_at);
+        let has_waited = held.submitted_at.is_some_and(|at| asked_at.since(at) >= QUEUED_FOR);
+        let Some(state) = self.volatile.platforms.get_mut(&platform) else { return };
+        if state.n_failures == 0 || !has_waited || was_asked_at <= state.failed_at {
+            return;
+        }
+        let is_new = state.queued_at.replace(asked_at).is_none_or(|at| at <= state.failed_at);
+        if is_new {
+            self.volatile.arm_platform(platform, self.now);
+        }
+    }
+
     /// A platform that has only refused what it was asked for works again when it shows a job that it has accepted since.
     pub(super) fn note_accepting(&mut self, id: PlatformId) {
         let Some(state) = self.volatile.platforms.get(&id) else { return };
@@ -104,11 +122,11 @@ impl Turn<'_> {
 
 impl Volatile {
     /// Whether a platform that fails was asked for an allocation since, of which nobody knows yet what becomes of it: no
-    /// more is asked for until then.
+    /// more is asked for until then. One that waits in a long queue tells nothing for hours, so others may wait beside it.
     pub(super) fn is_on_trial(&self, durable: &Durable, id: PlatformId) -> bool {
         let failing = self.platforms.get(&id).filter(|state| state.n_failures > 0);
         failing.is_some_and(|state| {
-            state.came_at.is_none_or(|at| at <= state.failed_at)
+            state.came_at.max(state.queued_at).is_none_or(|at| at <= state.failed_at)
                 && asked_since(durable, id, state.failed_at).next().is_some()
         })
     }

@@ -244,7 +244,10 @@ impl Turn<'_> {
             Some(policy) => self.n_placed(policy, id).min(wanted),
             None => wanted,
         };
-        let is_failing = |state: &PlatformState| state.n_failures > 0 || state.full.is_some();
+        let is_failing = |state: &PlatformState| {
+            (state.n_failures > 0 && state.queued_at.is_none_or(|at| at <= state.failed_at))
+                || state.full.is_some()
+        };
         let is_failing = self.volatile.platforms.get(&id).is_some_and(is_failing);
         let n_max = if is_failing { room.n.min(1) } else { room.n };
         let n_max = if self.volatile.is_on_trial(self.durable, id) { 0 } else { n_max };
@@ -405,6 +408,8 @@ impl Turn<'_> {
                     self.note_nodes(allocation, entry.n_nodes, asked_at);
                     if entry.is_running {
                         self.await_pilot(allocation, asked_at);
+                    } else if !entry.is_suspended {
+                        self.note_queued(allocation, asked_at);
                     }
                 }
                 // Its pilot ends by itself, or the cancellation is under way: give it a moment.

@@ -306,6 +306,8 @@ pub struct PlatformState {
     pub ends_jobs: bool,
     /// When a pilot last came of a job of it.
     pub came_at: Option<Time>,
+    /// When a listing last showed that a job of it has waited in its queue for long: it takes jobs, and begins them later.
+    pub queued_at: Option<Time>,
     /// The last failure, in the platform's words.
     pub last_failure: Option<String>,
     /// The limit by which it took no more jobs when it was last asked, in its words.

@@ -43,10 +43,12 @@ fn n_killed_until_set_aside(words: &str, n_max: usize) -> usize {
     let mut scene = Scene::new();
     let job = scene.submit(JobRequest { crash_limit: 5, ..job(1) });
     for n in 1..=n_max {
-        // Where pilots are ended as soon as they come, the next one is asked for ever later.
-        scene.now = scene.now + Span::from_secs(400);
         let (pilot, allocation) = pilot_with_work(&mut scene);
-        scene.pull(pilot, Pull { running: vec![(job, set("0"))], ..hungry() });
+        // Where pilots are ended as soon as they come, the next one is asked for ever later.
+        for _ in 0..4 {
+            scene.now = scene.now + Span::from_secs(20);
+            scene.pull(pilot, Pull { running: vec![(job, set("0"))], ..hungry() });
+        }
         listed_as_ended(&mut scene, allocation, words);
         if scene.counts(job).contains("f1") {
             return n;
@@ -60,29 +62,6 @@ fn batch_jobs_that_somebody_cancelled_set_a_task_aside_much_later() {
     assert_eq!(n_killed_until_set_aside("OUT_OF_MEMORY", 30), 5);
     assert_eq!(n_killed_until_set_aside("CANCELLED by 0", 30), 20, "a site's memory killer may do that");
     assert_eq!(n_killed_until_set_aside("PREEMPTED", 30), 31, "the platform wanted its nodes");
-}
-
-#[test]
-fn a_task_is_not_set_aside_for_ends_whose_causes_the_next_listing_may_tell() {
-    let n_until_set_aside = |pause: u64, is_told: bool| {
-        let mut scene = Scene::new();
-        let job = scene.submit(JobRequest { crash_limit: 2, ..job(1) });
-        for n in 1..=20 {
-            let (pilot, allocation) = pilot_with_work(&mut scene);
-            is_ended(&mut scene, pilot, job, 0);
-            if scene.counts(job).contains("f1") {
-                return n;
-            }
-            if is_told {
-                listed_as_ended(&mut scene, allocation, "OUT_OF_MEMORY");
-            }
-            scene.wait_awake(pause);
-        }
-        21
-    };
-    assert_eq!(n_until_set_aside(20, true), 2, "the batch system says nothing in its favour");
-    assert_eq!(n_until_set_aside(90, false), 2, "it had time to say so");
-    assert_eq!(n_until_set_aside(40, false), 3, "the second comes before the first one's cause is told");
 }
 
 #[test]
