@@ -527,14 +527,15 @@ impl Worker {
         }
     }
 
-    /// Which of those that were to be cancelled a listing shows still.
+    /// Which of those that were to be cancelled a listing shows still. A job of somebody else may have the id of one by now.
     fn note_cancelled(&self, jobs: &[BatchJob], began_at: Instant) {
         let adapter = self.place.adapter();
         let is_same = |listed: &BatchId, id: &BatchId| {
             adapter.map_or(listed == id, |adapter| adapter.is_same_job(listed, id))
         };
         let is_any = |id: &BatchId, is_meant: &dyn Fn(&BatchState) -> bool| {
-            jobs.iter().any(|job| is_meant(&job.state) && is_same(&job.id, id))
+            let mut ours = jobs.iter().filter(|job| job.tag.starts_with(&self.tag_prefix));
+            ours.any(|job| is_meant(&job.state) && is_same(&job.id, id))
         };
         let is_there = |state: &BatchState| *state != BatchState::Ended;
         let waits = |state: &BatchState| matches!(state, BatchState::Queued | BatchState::Stuck(_));
