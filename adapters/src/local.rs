@@ -128,7 +128,7 @@ fn lines_of_setup(lines: &[String]) -> String {
     )
 }
 
-/// What the shell said of lines of `setup` that failed.
+/// The lines in which the shell names those of `setup` that failed.
 fn failed_lines(output: &Output) -> Vec<&str> {
     output.stderr.lines().filter(|line| line.starts_with(SETUP_FAILED)).collect()
 }

@@ -98,7 +98,7 @@ pub struct Inputs {
     pub named: Vec<TaskInput>,
     /// It takes what other tasks have left, too: the manager says what.
     pub takes: bool,
-    /// What its job has drawn to be known by: [`protocol::job::JobSpec::drawn`].
+    /// The random number of its job: [`protocol::job::JobSpec::drawn`].
     pub drawn: u64,
 }
 
@@ -109,8 +109,8 @@ pub struct Outputs {
     pub files: Vec<TaskOutputFile>,
     /// Other tasks take them: they stay here, too.
     pub is_taken: bool,
-    /// What was brought into its folder and belongs to others: no pattern means it as it is. What this pilot has brought
-    /// need not be named.
+    /// Inputs in its folder that the task may not write to. A pattern leaves them out unless the task has changed them. Those
+    /// that this pilot has brought need not be named.
     pub brought: HashSet<PathBuf>,
     /// Writable copies of inputs that are not known to be executable. Pilots give such copies the owner's execute
     /// permission in any case, so that permission tells nothing. Those that were brought by this pilot need not be named.

@@ -163,7 +163,7 @@ impl LearnedJob {
         self.compiled.as_ref().is_ok_and(Compiled::takes)
     }
 
-    /// What it has drawn to be known by: [`JobSpec::drawn`].
+    /// The random number of the job: [`JobSpec::drawn`].
     pub fn drawn(&self) -> u64 {
         self.compiled.as_ref().map_or(0, |compiled| compiled.spec().drawn)
     }

@@ -300,7 +300,7 @@ fn merge(tree: &mut Map, more: Map) {
                 merge(&mut held, more.clone());
                 Node::Map(held)
             }
-            // Nothing is said there.
+            // An empty entry adds nothing.
             (Some(held @ Node::Map(_)), Node::Null) => held.clone(),
             _ => value.clone(),
         };

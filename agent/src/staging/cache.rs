@@ -525,7 +525,7 @@ impl Cache {
         self.note(key, what);
     }
 
-    /// What the last one has written who waited for this in vain.
+    /// The note of the last agent that waited for this file in vain.
     pub fn silence_at(&self, key: &Digest) -> Option<String> {
         if let Some(second) = self.second() {
             return second.silence_at(key);

@@ -104,8 +104,8 @@ impl Held {
         self.task
     }
 
-    /// What names its job and no other one, beside the store of its manager. Numbers of jobs are given out once more where
-    /// a store is put back with all that is beside it.
+    /// Names the job uniquely within its manager's store. The number alone does not: a store that is put back with its
+    /// whole folder gives numbers out again.
     pub(super) fn name_of(&self, job: JobId) -> String {
         match self.drawn {
             0 => job.to_string(),

@@ -274,7 +274,7 @@ mod tests {
     use crate::staging::cache::{OBJECT_MODE, mark};
 
     #[test]
-    fn what_a_task_has_changed_or_put_in_the_place_of_an_input_is_no_input() {
+    fn an_input_that_a_task_changed_or_replaced_counts_as_its_own_file() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         let make = |path: &Path, is_marked: bool| {

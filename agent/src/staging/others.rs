@@ -12,7 +12,7 @@ use crate::client::random;
 pub(super) struct Others {
     /// Where they are written down.
     place: Digest,
-    /// Those of before tell nothing: who wants a file later finds out for himself.
+    /// Older tries do not count: a later task asks the server itself.
     since_us: u128,
     /// The last one that was seen, or is our own.
     last: Option<String>,
@@ -24,7 +24,7 @@ impl Others {
         Others { place, since_us: now_us(), last: None }
     }
 
-    /// What another try has shown since the last one that was told of here.
+    /// The failure of another agent's try, if there was one since the last call.
     pub(super) fn take(&mut self, cache: &Cache) -> Option<Trouble> {
         let text = cache.silence_at(&self.place).filter(|text| self.last.as_ref() != Some(text))?;
         let (head, rest) = text.split_once('\n')?;
@@ -39,7 +39,7 @@ impl Others {
         Some(trouble)
     }
 
-    /// Tells others of a try of ours.
+    /// Notes a try of ours for other agents.
     pub(super) fn note(&mut self, cache: &Cache, server: &str, what: &str) {
         let text = format!("{} {:016x}\n{server}\n{what}", now_us(), random());
         cache.note_silence(&self.place, &text);
