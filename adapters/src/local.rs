@@ -113,19 +113,29 @@ fn lines_of_setup(lines: &[String]) -> String {
     if lines.iter().any(|line| line.contains("<<") || line.ends_with('\\')) {
         return together;
     }
-    let all: Vec<String> = lines.iter().map(|line| quoted(line)).collect();
     let told = |line: &String| {
+        let quoted = quoted(line);
+        if is_condition(line) {
+            return format!("eval {quoted}\n");
+        }
         format!(
-            "eval {line}\npilotfish_code=$?\n[ $pilotfish_code -eq 0 ] || printf '{SETUP_FAILED} %s: %s\\n' \
-             $pilotfish_code {line}\n"
+            "eval {quoted}\npilotfish_code=$?\n[ $pilotfish_code -eq 0 ] || printf '{SETUP_FAILED} %s: %s\\n' \
+             $pilotfish_code {quoted}\n"
         )
     };
-    let each: String = all.iter().map(told).collect();
+    let each: String = lines.iter().map(told).collect();
     format!(
         "pilotfish_each=1\nfor pilotfish_line in {}; do\n/bin/sh -n -c \"$pilotfish_line\" 2>/dev/null || \
          pilotfish_each=\ndone\nif [ -n \"$pilotfish_each\" ]; then\n{{\n{each}}} < /dev/null >&2\nelse\n{together}fi\n",
-        all.join(" ")
+        lines.iter().map(|line| quoted(line)).collect::<Vec<_>>().join(" ")
     )
+}
+
+/// Whether a line asks for something first, as `[ -f FILE ] && . FILE` does: its exit code also says that it found nothing.
+fn is_condition(line: &str) -> bool {
+    let questions = ["[ ", "[[ ", "test ", "command -v ", "type ", "which ", "hash "];
+    let line = line.trim_start();
+    line.contains("&&") && questions.iter().any(|question| line.starts_with(question))
 }
 
 /// The lines in which the shell names those of `setup` that failed.
@@ -278,6 +288,8 @@ mod tests {
             &["A=$(cat <<END", "2", "END", ")"],
             &["A=\\", "2"],
             &["[ -f /no/such ] || A=2"],
+            &["A=2", "[ -f /no/such ] && . /no/such"],
+            &["A=2", "command -v no-such-module >/dev/null && no-such-module load x"],
         ] {
             let said = run(setup);
             assert_eq!((said.stdout.as_str(), said.stderr.as_str()), ("2", ""), "{setup:?}");

@@ -482,6 +482,11 @@ impl fmt::Display for Reason {
             }
             Reason::TaskWaitsForFile { pilot, what } => write!(f, "pilot {pilot} waits for {what}"),
             Reason::FileLeftOut { file, why } => write!(f, "{file} was left out: {why}"),
+            Reason::TaskBacksOff { left, n_attempts, kind: kind @ FailureKind::Preempted } => write!(
+                f,
+                "attempt {n_attempts} failed ({kind}); the next begins when the platform has said why it ended, in \
+                 {left} at the latest"
+            ),
             Reason::TaskBacksOff { left, n_attempts, kind } => {
                 write!(f, "attempt {n_attempts} failed ({kind}); the next begins in {left} at the earliest")
             }

@@ -8,12 +8,14 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Turn,
+    allocation::Allocation,
     durable::{Durable, Job, Pilot, Trouble},
     record::Verdict,
 };
 use crate::{
     ids::{AllocationId, JobId, PilotId, TaskId},
     ranges::TaskSet,
+    results::FailureKind,
     time::{Span, Time},
 };
 
@@ -30,6 +32,10 @@ pub(super) const N_FOR_ONE_MAX: u32 = 8;
 const N_CANCELLED_FOR_ONE: u32 = 4;
 /// What one end counts: divisible by 1 to 8.
 const WHOLE: u64 = 840;
+
+/// A task that one more end may set aside waits at most for so long until its platform has said why the last batch job
+/// ended: what is not told counts in full.
+const TOLD_WITHIN: Span = Span::from_secs(60);
 
 /// Why a batch job ended, in the words of its batch system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -172,6 +178,22 @@ impl Durable {
         self.with_pilot(id, |pilot| pilot.alike = Alike::default());
     }
 
+    /// The tasks that wait until it is known why an allocation ended.
+    pub(super) fn waiting_to_be_told(&self, allocation: AllocationId, now: Time) -> Vec<TaskId> {
+        let Some(held) = self.allocations().get(&allocation) else { return Vec::new() };
+        let ends = self.ends_of(held.platform).into_iter().flat_map(|ends| &ends.0);
+        let here = ends.filter(|end| end.allocation == allocation);
+        let ran = here.flat_map(|end| end.tasks.iter().map(|task| (end.pilot, *task)));
+        let waits = |(pilot, task): &(PilotId, TaskId)| {
+            let trouble = self.jobs().get(&task.job).and_then(|job| job.troubled.get(&task.index));
+            trouble.is_some_and(|trouble| {
+                let is_last = trouble.last == Some(FailureKind::Preempted);
+                is_last && trouble.ended_with.last() == Some(pilot) && trouble.retry_at > now
+            })
+        };
+        ran.filter(waits).map(|(_, task)| task).collect()
+    }
+
     /// What the end of a pilot counts. `is_signalled`: the batch system ended it by a signal that it has told of.
     fn weight(&self, pilot: &Pilot, alike: Alike, is_signalled: bool, at: Time) -> u64 {
         let cause = self.allocations().get(&pilot.allocation).and_then(|held| held.end_cause);
@@ -261,8 +283,16 @@ impl Turn<'_> {
         let is_strict = job.request.crash_limit == 1
             || self.volatile.jobs.get(&task.job).is_some_and(|leases| leases.profiled_on.is_some());
         let n_limits = if is_alone || is_strict { 1 } else { 2 };
-        let is_over = before.saturating_add(this) >= limit_of(job).saturating_mul(n_limits);
-        if this > 0 && is_over { Verdict::Final } else { again }
+        let so_far = before.saturating_add(this);
+        if this > 0 && so_far >= limit_of(job).saturating_mul(n_limits) {
+            return Verdict::Final;
+        }
+        let is_untold = || self.durable.allocations().get(&allocation).is_some_and(Allocation::may_be_there);
+        let may_be_over_next = so_far.saturating_add(WHOLE) >= limit_of(job);
+        match is_signalled && may_be_over_next && is_untold() {
+            true => Verdict::Retry { at: now + TOLD_WITHIN },
+            false => again,
+        }
     }
 
     /// Whether the task was the only one that ran on the pilot when its batch job was ended. `others`: those that the

@@ -299,6 +299,13 @@ impl Job {
         }
     }
 
+    /// It is known why the batch job ended with the task: it waits no longer for that.
+    pub(super) fn is_told(&mut self, index: u64, at: Time) {
+        if let Some(trouble) = self.troubled.get_mut(&index) {
+            trouble.retry_at = at;
+        }
+    }
+
     /// Of these tasks, those that count as ones that the pilot was lost with and may still run.
     pub(super) fn blamed_for(&self, pilot: PilotId, tasks: &TaskSet) -> TaskSet {
         let troubled = tasks.iter().flat_map(|range| self.troubled.range(range));

@@ -342,7 +342,7 @@ impl Ground {
         let state = volatile.platforms.get(&id);
         let is_asked = state.is_some_and(|state| state.is_attached && state.blocked_until <= now);
         let is_asked = is_asked && !volatile.is_on_trial(durable, id);
-        let is_failing = state.is_some_and(|state| state.n_failures > 0 || state.unlisted.is_some());
+        let is_failing = state.is_some_and(|state| state.is_failing() || state.unlisted.is_some());
         let room = || limits::room(settings, durable, volatile, (id, spec), now).n as u64;
         let n_room = if is_asked { room() } else { 0 };
         Ground {

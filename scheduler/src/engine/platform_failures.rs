@@ -1,7 +1,12 @@
 //! Platforms that fail: they refuse what is asked of them, or what they accept comes to nothing. They are asked ever later,
 //! and for one allocation at a time, until one of them is proof that they work again.
 
-use super::{Turn, durable::Durable, interface::Notice, volatile::Volatile};
+use super::{
+    Turn,
+    durable::Durable,
+    interface::Notice,
+    volatile::{PlatformState, Volatile},
+};
 use crate::{
     ids::{AllocationId, PlatformId},
     time::{Span, Time},
@@ -120,13 +125,21 @@ impl Turn<'_> {
     }
 }
 
+impl PlatformState {
+    /// Whether it fails: nothing is asked of it but one allocation at a time. A job that has waited long in its queue since
+    /// the last failure says that it takes jobs again.
+    pub(super) fn is_failing(&self) -> bool {
+        self.n_failures > 0 && self.queued_at.is_none_or(|at| at <= self.failed_at)
+    }
+}
+
 impl Volatile {
     /// Whether a platform that fails was asked for an allocation since, of which nobody knows yet what becomes of it: no
     /// more is asked for until then. One that waits in a long queue tells nothing for hours, so others may wait beside it.
     pub(super) fn is_on_trial(&self, durable: &Durable, id: PlatformId) -> bool {
-        let failing = self.platforms.get(&id).filter(|state| state.n_failures > 0);
+        let failing = self.platforms.get(&id).filter(|state| state.is_failing());
         failing.is_some_and(|state| {
-            state.came_at.max(state.queued_at).is_none_or(|at| at <= state.failed_at)
+            state.came_at.is_none_or(|at| at <= state.failed_at)
                 && asked_since(durable, id, state.failed_at).next().is_some()
         })
     }

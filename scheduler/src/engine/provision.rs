@@ -15,7 +15,7 @@ use super::{
     platform_failures::Failed,
     record::{DrainCause, Record},
     settings::Settings,
-    volatile::{PlatformState, Unlisted},
+    volatile::{PlatformState, Timer, Unlisted},
     wanted::{n_hypothetical, n_pilots},
 };
 use crate::{
@@ -244,10 +244,7 @@ impl Turn<'_> {
             Some(policy) => self.n_placed(policy, id).min(wanted),
             None => wanted,
         };
-        let is_failing = |state: &PlatformState| {
-            (state.n_failures > 0 && state.queued_at.is_none_or(|at| at <= state.failed_at))
-                || state.full.is_some()
-        };
+        let is_failing = |state: &PlatformState| state.is_failing() || state.full.is_some();
         let is_failing = self.volatile.platforms.get(&id).is_some_and(is_failing);
         let n_max = if is_failing { room.n.min(1) } else { room.n };
         let n_max = if self.volatile.is_on_trial(self.durable, id) { 0 } else { n_max };
@@ -582,7 +579,9 @@ impl Turn<'_> {
         cause: Option<EndCause>,
         was_unlisted: bool,
     ) {
+        let waiting = self.durable.waiting_to_be_told(allocation, self.now);
         self.record(Record::AllocationEnded { allocation, why, cause, was_unlisted, at: self.now });
+        self.volatile.timers.extend(waiting.into_iter().map(|task| (self.now, Timer::Retry(task))));
     }
 
     /// `end`: why it ended, in the words of its batch system, where that says so. `was_unlisted`: only a listing that

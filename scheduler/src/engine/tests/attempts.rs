@@ -45,7 +45,7 @@ fn only_the_programs_own_failures_use_the_users_retries() {
     for kind in [FailureKind::Preempted, FailureKind::Walltime, FailureKind::Node { what: "full".into() }] {
         scene.take(pilot);
         scene.fail(pilot, job, 0, kind);
-        scene.wait_awake(5);
+        scene.wait_awake(60);
     }
     scene.take(pilot);
     scene.fail(pilot, job, 0, FailureKind::Exit { code: 3 });

@@ -1,25 +1,16 @@
 //! Failures of a platform that one cause makes at once count as one.
 
-use super::{limits::limited, *};
+use super::{platform_failures::asked_for_ten, *};
 use crate::{
-    engine::interface::{ListedAllocation, PlatformLimits},
+    engine::interface::ListedAllocation,
     ids::{AllocationId, PlatformId},
 };
 
 /// A platform that was asked for ten pilots at once, which it has accepted.
 fn with_ten() -> (Scene, Vec<(AllocationId, String)>) {
-    let (mut scene, asked) = with_ten_asked_for();
+    let (mut scene, asked) = asked_for_ten();
     asked.iter().for_each(|(allocation, _)| scene.answered(*allocation));
     scene.wait_awake(3);
-    (scene, asked)
-}
-
-fn with_ten_asked_for() -> (Scene, Vec<(AllocationId, String)>) {
-    let mut scene = Scene::new();
-    scene.attach(PlatformSpec { poll_interval: Span::from_secs(1), ..limited(PlatformLimits::default()) });
-    scene.submit(job(100));
-    let asked = scene.submissions();
-    assert_eq!(asked.len(), 10);
     (scene, asked)
 }
 
@@ -91,7 +82,7 @@ fn an_outage_that_ten_submissions_meet_is_one_failure() {
         || SubmitOutcome::Unknown("no answer".into()),
     ];
     for outcome in outcomes {
-        let (mut scene, asked) = with_ten_asked_for();
+        let (mut scene, asked) = asked_for_ten();
         for (allocation, _) in &asked {
             let (allocation, outcome) = (*allocation, outcome());
             scene.wait(3);

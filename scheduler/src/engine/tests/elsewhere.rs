@@ -1,6 +1,6 @@
 //! Retries go elsewhere; pilots that fail what others can do get little; batch jobs that a task makes end.
 
-use super::{limits::HOUR, *};
+use super::{ends::listed_as_ended, limits::HOUR, *};
 use crate::{engine::record::DrainCause, ids::PlatformId, pull::LeaveReason};
 
 /// A platform of that name with one pilot of one core; the platform's number counts from 1.
@@ -222,7 +222,8 @@ fn a_pilot_that_is_doubted_is_trusted_again_after_one_success() {
     assert!(!bundles(&answer).is_empty(), "it goes on at once");
 }
 
-/// The batch job of a pilot that runs the tasks is ended: those end by the signal, and the pilot leaves.
+/// The batch job of a pilot that runs the tasks is ended: those end by the signal, the pilot leaves, and the platform says
+/// that it has ended, and not why.
 fn batch_job_ends(scene: &mut Scene, pilot: PilotId, job: JobId, tasks: &[u64]) {
     let failure =
         |index: &u64| Failure { index: *index, kind: FailureKind::Preempted, usage: Usage::default() };
@@ -230,6 +231,8 @@ fn batch_job_ends(scene: &mut Scene, pilot: PilotId, job: JobId, tasks: &[u64]) 
     scene.report(pilot, JobReport { failures, ..JobReport::new(job) });
     let reason = LeaveReason::Signalled;
     scene.say(|request| Event::PilotLeft { request, pilot, session_nonce: None, report: None, reason });
+    let allocation = scene.engine.durable().pilots()[&pilot].allocation;
+    listed_as_ended(scene, allocation, None);
 }
 
 #[test]
@@ -245,7 +248,10 @@ fn a_task_that_has_each_batch_job_ended_is_set_aside_at_the_crash_limit() {
     let why = scene.explain(Query::ExplainTask(TaskId { job, index: 0 }));
     assert_eq!(why[0], Reason::TaskFailed { kind: FailureKind::Preempted, n_attempts: 3 });
     assert!(why[0].to_string().contains("`crash_limit`"), "{}", why[0]);
-    assert!(why[1].to_string().contains("pilot 3 in batch job b3 (it got a signal)"), "{}", why[1]);
+    let last = scene.engine.durable().pilots().last_key_value().expect("one").1.allocation;
+    let batch_id = scene.engine.durable().allocations()[&last].batch_id.clone().expect("it was accepted");
+    let ended = format!("pilot 3 in batch job {batch_id} (it got a signal)");
+    assert!(why[1].to_string().contains(&ended), "{}", why[1]);
     let again = Engine::restore(Settings::default(), 2, scene.now, scene.records.clone());
     assert_eq!(again.durable(), scene.engine.durable());
 }

@@ -23,14 +23,14 @@ fn tag_of(scene: &Scene, allocation: AllocationId) -> String {
     scene.engine.durable().allocations()[&allocation].tag.clone()
 }
 
-/// A listing later that shows the allocation as ended in these words, and nothing else.
-fn listed_as_ended(scene: &mut Scene, allocation: AllocationId, words: &str) {
+/// A listing later that shows the allocation as ended, in these words if there are any, and nothing else.
+pub(super) fn listed_as_ended(scene: &mut Scene, allocation: AllocationId, words: Option<&str>) {
     scene.wait_awake(20);
     let ended = ListedAllocation {
         tag: tag_of(scene, allocation),
         batch_id: "b".into(),
         is_ended: true,
-        reason: Some(words.to_owned()),
+        reason: words.map(str::to_owned),
         ..ListedAllocation::default()
     };
     let (asked_at, result) = (scene.now, Ok(vec![ended]));
@@ -49,7 +49,7 @@ fn n_killed_until_set_aside(words: &str, n_max: usize) -> usize {
             scene.now = scene.now + Span::from_secs(20);
             scene.pull(pilot, Pull { running: vec![(job, set("0"))], ..hungry() });
         }
-        listed_as_ended(&mut scene, allocation, words);
+        listed_as_ended(&mut scene, allocation, Some(words));
         if scene.counts(job).contains("f1") {
             return n;
         }
@@ -69,7 +69,7 @@ fn why_a_batch_job_ended_is_told_by_its_pilot() {
     let mut scene = Scene::new();
     scene.submit(job(1));
     let (pilot, allocation) = pilot_with_work(&mut scene);
-    listed_as_ended(&mut scene, allocation, "NODE_FAIL");
+    listed_as_ended(&mut scene, allocation, Some("NODE_FAIL"));
     let (_, why) = scene.engine.durable().pilots()[&pilot].ended.clone().expect("it is gone");
     assert_eq!(why, "its platform says that it has ended: NODE_FAIL");
 }
@@ -79,6 +79,25 @@ fn is_ended(scene: &mut Scene, pilot: PilotId, job: JobId, index: u64) {
     scene.fail(pilot, job, index, FailureKind::Preempted);
     let reason = LeaveReason::Signalled;
     scene.say(|request| Event::PilotLeft { request, pilot, session_nonce: None, report: None, reason });
+}
+
+#[test]
+fn a_task_that_one_more_end_may_set_aside_waits_until_the_last_end_is_told() {
+    let mut scene = Scene::new();
+    let job = scene.submit(JobRequest { crash_limit: 2, ..job(1) });
+    for n in 1..=3 {
+        let (pilot, allocation) = pilot_with_work(&mut scene);
+        is_ended(&mut scene, pilot, job, 0);
+        let why = scene.explain(Query::ExplainTask(TaskId { job, index: 0 }));
+        assert!(why[0].to_string().contains("when the platform has said why it ended"), "{}", why[0]);
+        listed_as_ended(&mut scene, allocation, Some("CANCELLED by 0"));
+        assert!(scene.counts(job).contains("f0"), "end {n} of an innocent task");
+    }
+    let (pilot, _) = pilot_with_work(&mut scene);
+    is_ended(&mut scene, pilot, job, 0);
+    scene.wait_awake(61);
+    assert!(scene.counts(job).contains("f0"));
+    pilot_with_work(&mut scene);
 }
 
 #[test]

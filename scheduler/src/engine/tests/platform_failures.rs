@@ -5,11 +5,12 @@ use super::{limits::limited, *};
 use crate::{
     engine::interface::PlatformLimits,
     ids::{AllocationId, PlatformId},
+    policy::placement::pilots::PilotPlacement,
     pull::LeaveReason,
 };
 
 /// A platform with room for ten pilots and work for all of them; the ten that are asked for.
-fn asked_for_ten() -> (Scene, Vec<(AllocationId, String)>) {
+pub(super) fn asked_for_ten() -> (Scene, Vec<(AllocationId, String)>) {
     let mut scene = Scene::new();
     scene.attach(PlatformSpec { poll_interval: Span::from_secs(1), ..limited(PlatformLimits::default()) });
     scene.submit(job(100));
@@ -78,15 +79,18 @@ fn while_accepted_jobs_end_at_once_one_is_asked_for_after_the_other() {
 
 #[test]
 fn beside_a_job_that_waits_in_a_long_queue_others_are_asked_for() {
-    let (mut scene, asked) = asked_for_ten();
-    asked.iter().for_each(|(allocation, _)| scene.answered(*allocation));
-    scene.wait_awake(3);
-    scene.listed(&[]);
-    let (asked, _) = next_asked(&mut scene);
-    scene.answered(asked[0].0);
-    assert_eq!(n_asked_within(&mut scene, 40), 0);
-    scene.listed(&[&asked[0].1]);
-    assert_eq!(n_asked_within(&mut scene, 1), 9, "{}", scene.why());
+    for placement in [None, Some(PilotPlacement::FastestFirst)] {
+        let (mut scene, asked) = asked_for_ten();
+        scene.engine.settings.policies.placement = placement;
+        asked.iter().for_each(|(allocation, _)| scene.answered(*allocation));
+        scene.wait_awake(3);
+        scene.listed(&[]);
+        let (asked, _) = next_asked(&mut scene);
+        scene.answered(asked[0].0);
+        assert_eq!(n_asked_within(&mut scene, 40), 0, "{placement:?}");
+        scene.listed(&[&asked[0].1]);
+        assert_eq!(n_asked_within(&mut scene, 10), 9, "{placement:?}: {}", scene.why());
+    }
 }
 
 #[test]
