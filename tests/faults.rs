@@ -3,7 +3,7 @@
 use simulator::faults::run_many;
 use tests::Sandbox;
 
-const N_SEEDS: u64 = 1_500;
+const N_SEEDS: u64 = 500;
 
 #[test]
 fn every_rule_holds_under_the_first_seeds() {

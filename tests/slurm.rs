@@ -98,13 +98,13 @@ fn a_controller_that_is_silent_and_dies_loses_nothing() {
 #[test]
 fn managers_killed_while_jobs_wait_and_run_leak_nothing() {
     let Some(mut scene) = start() else { return };
-    scene.platform.say("scontrol", &["update", "partition=batch", "state=down"]);
+    assert!(scene.platform.takes("scontrol", &["update", "partition=batch", "state=down"]));
     scene.sandbox.ok(&["submit", "job.yaml"]);
     until("jobs wait", || scene.platform.jobs("PENDING").len() == 2);
     until("the operator is told why", || scene.sandbox.read("serve.err").contains("PartitionDown"));
     scene.kill_manager();
     scene.serve();
-    scene.platform.say("scontrol", &["update", "partition=batch", "state=up"]);
+    assert!(scene.platform.takes("scontrol", &["update", "partition=batch", "state=up"]));
     scene.until_executed(20);
     assert!(scene.platform.jobs("PENDING,RUNNING").len() <= 2, "those of before are known");
     scene.kill_manager();
@@ -156,7 +156,10 @@ fn jobs_whose_walltime_slurm_ends_first_cost_what_ran_in_them() {
     scene.until_executed(20);
     let jobs = scene.platform.jobs("RUNNING");
     for job in &jobs {
-        scene.platform.say("scontrol", &["update", &format!("jobid={job}"), "endtime=now"]);
+        // Not in the second in which the job has begun: that is no valid time.
+        until("SLURM takes it", || {
+            scene.platform.takes("scontrol", &["update", &format!("jobid={job}"), "endtime=now"])
+        });
     }
     let ended = || scene.platform.jobs("TIMEOUT");
     until("SLURM has ended them", || jobs.iter().all(|job| ended().contains(job)));
@@ -186,7 +189,7 @@ fn two_hundred_allocations_cost_one_listing_a_poll() {
     let Some(mut cluster) = Cluster::start(&sandbox) else { return };
     let calls = sandbox.path().join("calls");
     put_before(&sandbox, &mut cluster, "squeue", &format!("date +%s%N >> {}", calls.display()));
-    cluster.say("scontrol", &["update", "partition=batch", "state=down"]);
+    assert!(cluster.takes("scontrol", &["update", "partition=batch", "state=down"]));
     let fields = "name: cluster, adapter: slurm, partition: batch, pilots_max: 200, walltime: 10m";
     let mut scene = Scene::start(sandbox, cluster, fields);
     scene.write_job_of(1000, "true");
@@ -228,7 +231,7 @@ fn jobs_that_wait_are_gone_when_the_manager_has_stopped() {
     let sandbox = Sandbox::new();
     let Some(mut cluster) = Cluster::start(&sandbox) else { return };
     scancel_that_fails_once(&sandbox, &mut cluster);
-    cluster.say("scontrol", &["update", "partition=batch", "state=down"]);
+    assert!(cluster.takes("scontrol", &["update", "partition=batch", "state=down"]));
     let mut scene = Scene::start(sandbox, cluster, FIELDS);
     scene.sandbox.ok(&["submit", "job.yaml"]);
     until("jobs wait", || scene.platform.jobs("PENDING").len() == 2);
@@ -378,13 +381,13 @@ fn jobs_that_somebody_renamed_are_there_and_are_cancelled_at_the_stop() {
     let Some(mut cluster) = Cluster::start(&sandbox) else { return };
     let calls = sandbox.path().join("calls");
     put_before(&sandbox, &mut cluster, "squeue", &format!("echo x >> {}", calls.display()));
-    cluster.say("scontrol", &["update", "partition=batch", "state=down"]);
+    assert!(cluster.takes("scontrol", &["update", "partition=batch", "state=down"]));
     let mut scene = Scene::start(sandbox, cluster, FIELDS);
     scene.sandbox.ok(&["submit", "job.yaml"]);
     until("jobs wait", || scene.platform.jobs("PENDING").len() == 2);
     for id in scene.platform.jobs("PENDING") {
         let words = [format!("jobid={id}"), format!("jobname=lab_{id}")];
-        scene.platform.say("scontrol", &["update", &words[0], &words[1]]);
+        assert!(scene.platform.takes("scontrol", &["update", &words[0], &words[1]]));
     }
     let names = scene.platform.say("squeue", &["-h", "-o", "%j"]);
     assert!(names.lines().all(|name| name.starts_with("lab_")), "{names}");

@@ -1,7 +1,7 @@
 # What emulators of batch systems begin with: where they are, the jobs as files, and the process that waits for
-# one of them. `emulated.rs` puts it before their own lines, of which it needs `run`: what a job's process does.
+# one of them. `emulated.rs` puts it before their own lines, of which it needs `run`: what a job's process does, and
+# `main`: what a program of its name does.
 import fcntl, getopt, json, os, pwd, re, shutil, signal, subprocess, sys, time
-from xml.sax.saxutils import escape
 
 PROGRAM = os.path.basename(sys.argv[0])
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(sys.argv[0])))

@@ -33,7 +33,13 @@ impl Commands {
         let folder = sandbox.write("emulated/form", form).with_file_name("");
         let python = Command::new("python3").args(["-c", "import sys; print(sys.executable)"]).output();
         let python = text(&python.expect("python3 is installed").stdout);
-        let script = format!("#!{} -IS\n{HEAD}{emulator}", python.trim());
+        // A module, which Python translates once.
+        let module = sandbox.write("emulated/lib/emulator.py", &format!("{HEAD}{emulator}"));
+        let modules = module.with_file_name("").display().to_string();
+        let script = format!(
+            "#!{} -IS\nimport sys\nsys.path.insert(0, {modules:?})\nimport emulator\nemulator.main()\n",
+            python.trim()
+        );
         for program in programs {
             let path = sandbox.write(&format!("emulated/bin/{program}"), &script);
             fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("a program");

@@ -114,13 +114,21 @@ impl Cluster {
         };
         lose_power(sandbox, is_there);
         node.wait();
-        self.say("scontrol", &["update", "nodename=n1", "state=down", "reason=power"]);
+        until("it is down", || {
+            self.takes("scontrol", &["update", "nodename=n1", "state=down", "reason=power"])
+        });
     }
 
     /// What a command of SLURM says.
     pub fn say(&self, program: &str, arguments: &[&str]) -> String {
         let output = self.command(program).args(arguments).output().expect("SLURM's commands are installed");
         text(&output.stdout)
+    }
+
+    /// Whether a command of SLURM does what it is told.
+    pub fn takes(&self, program: &str, arguments: &[&str]) -> bool {
+        let output = self.command(program).args(arguments).output();
+        output.expect("SLURM's commands are installed").status.success()
     }
 
     /// The ids of jobs in these states, as `squeue` names them.

@@ -480,6 +480,6 @@ def away():
         fail(970, "Cannot connect to the central manager.")
 
 
-if __name__ == "__main__":
+def main():
     {"llsubmit": llsubmit, "llq": llq, "llcancel": llcancel, "llhold": llhold, "llclass": llclass, "llstatus": llstatus,
      "llspawn.stdio": llspawn, "strike": strike_step}[PROGRAM]()
