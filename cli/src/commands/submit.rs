@@ -88,7 +88,7 @@ pub async fn run(args: SubmitArgs) -> Result<Outcome, Failure> {
     if args.dry_run {
         return dry_run(&spec, args.view.json);
     }
-    let Living { client, folder, place } = access::find_live(&args.view.place).await?;
+    let Living { client, folder, place } = access::find_live_for_jobs(&args.view.place).await?;
     Sources::read(&mut spec)?.bring(&client).await?;
     let request = SubmitRequest { spec, submission_key: Some(random_key()?) };
     let submitted = until_answered(async || client.submit(&request).await).await?;
@@ -154,7 +154,7 @@ async fn run_workflow(args: &SubmitArgs, mut workflow: WorkflowSpec) -> Result<O
     if args.dry_run {
         return workflow::preview(&workflow, args.view.json);
     }
-    let Living { client, folder, place } = access::find_live(&args.view.place).await?;
+    let Living { client, folder, place } = access::find_live_for_jobs(&args.view.place).await?;
     workflow::match_by_names(&client, &mut workflow).await?;
     for stage in &mut workflow.stages {
         Sources::read(&mut stage.job)?.bring(&client).await?;
