@@ -90,10 +90,27 @@ fn report(error: &clap::Error) -> u8 {
     }
     let said = match error.kind() {
         ErrorKind::InvalidUtf8 => not_utf8(std::env::args_os().skip(1)),
+        ErrorKind::UnknownArgument => {
+            negative(std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()))
+        }
         _ => None,
     };
     crate::show::say(&said.unwrap_or_else(|| one_line(&error.render().to_string())));
     2
+}
+
+/// What to say of a value below 0, which reads like a flag.
+fn negative(arguments: impl Iterator<Item = String>) -> Option<String> {
+    let arguments: Vec<String> = arguments.take_while(|argument| argument != "--").collect();
+    let is_negative = |text: &str| {
+        text.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    let (before, value) =
+        arguments.iter().zip(arguments.iter().skip(1)).find(|(_, value)| is_negative(value))?;
+    let flag = Some(before)
+        .filter(|before| before.starts_with('-') && !is_negative(before) && !before.contains('='));
+    let place = flag.map(|flag| format!("{flag}: ")).unwrap_or_default();
+    Some(format!("{place}found `{value}`; write a value that is not below 0; see `--help`"))
 }
 
 /// What to say of the first argument that is not UTF-8.
@@ -132,9 +149,15 @@ fn one_line(text: &str) -> String {
     parts.truncate(2);
     parts.push("see `--help`".to_owned());
     let least = if OF_AT_LEAST_1.iter().any(|flag| text.contains(flag)) { 1 } else { 0 };
-    parts
-        .join("; ")
-        .replace("invalid digit found in string", &format!("write a whole number, {least} or more"))
+    let text = parts.join("; ");
+    let wanted = format!("write a whole number, {least} or more");
+    // `invalid value '-1' for '--cores <N>': -1 is not in 0..=4294967295; …`
+    if let Some((head, tail)) = text.split_once(" is not in 0..=")
+        && let (Some((head, _)), Some((_, tail))) = (head.rsplit_once(": "), tail.split_once("; "))
+    {
+        return format!("{head}: {wanted}; {tail}");
+    }
+    text.replace("invalid digit found in string", &wanted)
         .replace("number too large to fit in target type", "that is too large")
 }
 
@@ -231,7 +254,8 @@ mod tests {
     fn what_must_not_be_0_is_told_so_at_once() {
         for (words, least) in [
             (&["run", "-j", "x", "--", "true"][..], 1),
-            (&["submit", "--cores", "x", "--", "true"], 1),
+            (&["serve", "--cores", "x"], 1),
+            (&["serve", "--cores", "-1"], 1),
             (&["serve", "--port", "x"], 0),
         ] {
             let said = said(words);
@@ -240,6 +264,35 @@ mod tests {
                 "{said}"
             );
         }
+    }
+
+    #[test]
+    fn numbers_of_a_job_have_one_range_in_every_message() {
+        for (flag, range, wrong) in [
+            ("--cores", "1 to 65536", ["-1", "0", "1e1"]),
+            ("--retries", "0 to 1000", ["-1", "1001", "x"]),
+            ("--gpus", "0 to 1024", ["-1", "1025", "0.5"]),
+        ] {
+            for wrong in wrong {
+                let said = said(&["submit", flag, wrong, "--", "true"]);
+                let expected = format!(
+                    "invalid value '{wrong}' for '{flag} <N>': write a whole number from {range}; see `--help`"
+                );
+                assert_eq!(said, expected);
+            }
+        }
+    }
+
+    #[test]
+    fn value_below_0_is_named_with_its_flag() {
+        let said = |words: &str| super::negative(words.split(' ').map(str::to_owned));
+        let of_flag = "--memory: found `-5MB`; write a value that is not below 0; see `--help`";
+        assert_eq!(said("submit --memory -5MB -- x -1").as_deref(), Some(of_flag));
+        assert_eq!(
+            said("job -1").as_deref(),
+            Some("found `-1`; write a value that is not below 0; see `--help`")
+        );
+        assert_eq!([said("submit --wiat -- echo -1"), said("jobs -x")], [None, None]);
     }
 
     #[test]
