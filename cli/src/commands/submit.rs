@@ -106,7 +106,7 @@ pub async fn run(args: SubmitArgs) -> Result<Outcome, Failure> {
         (false, false) => Verbosity::Failures,
         (false, true) => Verbosity::Nothing,
     };
-    let mut progress = Progress::new(verbosity);
+    let progress = Progress::new(verbosity);
     let voice = progress.voice();
     let warned = explain::warn_of_nowhere(&client, submitted.job, &voice);
     if !args.wait && !args.progress {
@@ -114,6 +114,8 @@ pub async fn run(args: SubmitArgs) -> Result<Outcome, Failure> {
         return Ok(Outcome::Fine);
     }
     let over = async {
+        // With Ctrl-C its bar goes before anything else is said.
+        let mut progress = progress;
         let job = warned_unless_soon(follow(&client, submitted.job, &mut progress), warned).await;
         progress.finish(&place.flags());
         let job = job?;
