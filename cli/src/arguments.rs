@@ -2,7 +2,10 @@
 
 use std::{ffi::OsString, os::unix::ffi::OsStrExt};
 
-use clap::{CommandFactory, FromArgMatches, Parser, error::ErrorKind};
+use clap::{
+    CommandFactory, FromArgMatches, Parser,
+    error::{ContextKind, ErrorKind},
+};
 
 use crate::commands::Command;
 
@@ -91,7 +94,8 @@ fn report(error: &clap::Error) -> u8 {
     let said = match error.kind() {
         ErrorKind::InvalidUtf8 => not_utf8(std::env::args_os().skip(1)),
         ErrorKind::UnknownArgument => {
-            negative(std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()))
+            let unknown = error.get(ContextKind::InvalidArg).map(ToString::to_string).unwrap_or_default();
+            negative(&unknown, std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()))
         }
         _ => None,
     };
@@ -99,17 +103,19 @@ fn report(error: &clap::Error) -> u8 {
     2
 }
 
-/// What to say of a value below 0, which reads like a flag.
-fn negative(arguments: impl Iterator<Item = String>) -> Option<String> {
-    let arguments: Vec<String> = arguments.take_while(|argument| argument != "--").collect();
+/// What to say of a value below 0, which reads like a flag, and of which `unknown` is the beginning.
+fn negative(unknown: &str, arguments: impl Iterator<Item = String>) -> Option<String> {
     let is_negative = |text: &str| {
         text.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
     };
-    let (before, value) =
-        arguments.iter().zip(arguments.iter().skip(1)).find(|(_, value)| is_negative(value))?;
-    let flag = Some(before)
-        .filter(|before| before.starts_with('-') && !is_negative(before) && !before.contains('='));
-    let place = flag.map(|flag| format!("{flag}: ")).unwrap_or_default();
+    if !is_negative(unknown) {
+        return None;
+    }
+    let arguments: Vec<String> = arguments.take_while(|argument| argument != "--").collect();
+    let pairs = arguments.iter().zip(arguments.iter().skip(1));
+    let (before, value) = pairs.into_iter().find(|(_, value)| value.starts_with(unknown))?;
+    let is_flag = before.starts_with('-') && !is_negative(before) && !before.contains('=');
+    let place = if is_flag { format!("{before}: ") } else { String::new() };
     Some(format!("{place}found `{value}`; write a value that is not below 0; see `--help`"))
 }
 
@@ -153,9 +159,10 @@ fn one_line(text: &str) -> String {
     let wanted = format!("write a whole number, {least} or more");
     // `invalid value '-1' for '--cores <N>': -1 is not in 0..=4294967295; …`
     if let Some((head, tail)) = text.split_once(" is not in 0..=")
-        && let (Some((head, _)), Some((_, tail))) = (head.rsplit_once(": "), tail.split_once("; "))
+        && let (Some((head, _)), Some(tail)) = (head.rsplit_once(": "), tail.split_once("; "))
     {
-        return format!("{head}: {wanted}; {tail}");
+        let (most, tail) = tail;
+        return format!("{head}: write a whole number from {least} to {most}; {tail}");
     }
     text.replace("invalid digit found in string", &wanted)
         .replace("number too large to fit in target type", "that is too large")
@@ -255,7 +262,6 @@ mod tests {
         for (words, least) in [
             (&["run", "-j", "x", "--", "true"][..], 1),
             (&["serve", "--cores", "x"], 1),
-            (&["serve", "--cores", "-1"], 1),
             (&["serve", "--port", "x"], 0),
         ] {
             let said = said(words);
@@ -284,15 +290,29 @@ mod tests {
     }
 
     #[test]
+    fn range_of_a_number_is_told_in_words() {
+        for (flag, wrong, range) in [("--cores", "-1", "1 to 4294967295"), ("--port", "70000", "0 to 65535")]
+        {
+            let said = said(&["serve", flag, wrong]);
+            assert!(
+                said.ends_with(&format!(">': write a whole number from {range}; see `--help`")),
+                "{said}"
+            );
+        }
+    }
+
+    #[test]
     fn value_below_0_is_named_with_its_flag() {
-        let said = |words: &str| super::negative(words.split(' ').map(str::to_owned));
+        let said = |unknown: &str, words: &str| super::negative(unknown, words.split(' ').map(str::to_owned));
         let of_flag = "--memory: found `-5MB`; write a value that is not below 0; see `--help`";
-        assert_eq!(said("submit --memory -5MB -- x -1").as_deref(), Some(of_flag));
+        assert_eq!(said("-5", "submit --memory -5MB -- x -1").as_deref(), Some(of_flag));
         assert_eq!(
-            said("job -1").as_deref(),
+            said("-1", "job -1").as_deref(),
             Some("found `-1`; write a value that is not below 0; see `--help`")
         );
-        assert_eq!([said("submit --wiat -- echo -1"), said("jobs -x")], [None, None]);
+        let others =
+            [said("--wiat", "submit --priority -1 --wiat"), said("-x", "jobs -x"), said("-1", "x -- -1")];
+        assert_eq!(others, [None, None, None]);
     }
 
     #[test]
