@@ -134,27 +134,126 @@ pub struct Living {
     pub place: Where,
 }
 
-/// The manager that is meant and answers, for commands that name no job. Says which it is in the folder of a run
-/// that is over.
+/// The manager that is meant and answers, for commands that name no job and change nothing. Says which it is in the
+/// folder of a run that is over.
 ///
 /// # Errors
 /// None does: says where was looked, and what to do.
 pub async fn find_live(place: &Where) -> Result<Living, Failure> {
     let (folder, client) = find_home(place).await?;
-    let run = Path::new(RUN_FOLDER);
-    if named_folder(place)?.is_some() || folder == run || !run.join(STORE_FILE).is_file() {
-        return Ok(Living { client: *client, folder, place: place.clone() });
+    Ok(living(place, folder, *client, None))
+}
+
+/// The same for what changes the manager. One that this folder has not used does not stand in for the one that it has.
+///
+/// # Errors
+/// None answers, or only one that was not used last: says what to do.
+pub async fn find_live_to_change(place: &Where) -> Result<Living, Failure> {
+    let (folder, client) = find_home(place).await?;
+    match meant_instead(place, &folder, &client)? {
+        Some(meant) => Err(refusal_of_stranger(&meant, &folder)),
+        None => Ok(living(place, folder, *client, None)),
     }
-    let has_name = folder.parent().is_some_and(|parent| Some(parent) == home_folder().as_deref());
-    let (used, place) = match name_of(&folder).filter(|_| has_name) {
-        Some(name) => (format!("the manager `{name}`"), Where { dir: None, manager: Some(name) }),
-        // Only those in `~/.pilotfish` are found by a name.
+}
+
+/// The same for what takes jobs. After a run, which takes none when it is over, the default manager is meant.
+///
+/// # Errors
+/// As there.
+pub async fn find_live_for_jobs(place: &Where) -> Result<Living, Failure> {
+    let (folder, client) = find_home(place).await?;
+    let meant = meant_instead(place, &folder, &client)?;
+    let is_default = home_folder().is_some_and(|home| folder == home.join(DEFAULT_NAME));
+    match meant.filter(|meant| !is_default || !is_of_run(meant)) {
+        Some(meant) => Err(refusal_of_stranger(&meant, &folder)),
         None => {
-            (format!("the one in {}", show_path(&folder)), Where { dir: Some(folder.clone()), manager: None })
+            let run = last::recall().filter(|last| is_of_run(last));
+            Ok(living(place, folder, *client, run))
         }
+    }
+}
+
+/// A manager that was found, and how it is found again. Says which it is where another one was expected: that of a run
+/// here, or of the `run` that this folder used last.
+fn living(place: &Where, folder: PathBuf, client: Client, run: Option<PathBuf>) -> Living {
+    let is_named = !matches!(named_folder(place), Ok(None));
+    let here = Some(PathBuf::from(RUN_FOLDER)).filter(|run| run.join(STORE_FILE).is_file());
+    let Some(run) = run.or(here).filter(|run| !is_named && *run != folder) else {
+        return Living { client, folder, place: place.clone() };
     };
-    crate::show::say(&format!("no manager is running in {}; using {used}", show_path(run)));
-    Ok(Living { client: *client, folder, place })
+    let place = flags_of(&folder);
+    let used = name_for_users(&folder, &place);
+    crate::show::say(&format!("no manager is running in {}; using {used}", show_path(&run)));
+    Living { client, folder, place }
+}
+
+/// The manager that the last job of this folder went to, or else that of the run that is kept here, when that is not
+/// the one that was found; `None`: it is, or another one was named.
+fn meant_instead(place: &Where, folder: &Path, found: &Client) -> Result<Option<PathBuf>, Failure> {
+    if named_folder(place)?.is_some() {
+        return Ok(None);
+    }
+    let run = Some(PathBuf::from(RUN_FOLDER)).filter(|run| run.join(STORE_FILE).is_file());
+    let is_found = |meant: &Path| {
+        let is_same =
+            meant.canonicalize().is_ok_and(|meant| folder.canonicalize().is_ok_and(|folder| meant == folder));
+        is_same || is_way_to(meant, found)
+    };
+    Ok(last::recall().or(run).filter(|meant| !is_found(meant)))
+}
+
+/// Whether a folder has a user's way to this manager.
+fn is_way_to(folder: &Path, found: &Client) -> bool {
+    let place = |access: &AccessFile| (access.url.clone(), access.certificate_sha256.clone());
+    access_of(folder).is_some_and(|access| access.pid == 0 && place(&access) == place(found.access()))
+}
+
+/// Whether the manager of this folder's last job, which is there, was that of a run.
+fn is_of_run(meant: &Path) -> bool {
+    meant == Path::new(RUN_FOLDER) || last::was_a_run()
+}
+
+fn refusal_of_stranger(meant: &Path, folder: &Path) -> Failure {
+    let (flags, shown) = (flags_of(folder), show_path(meant));
+    let other = name_for_users(folder, &flags);
+    let flags = flags.flags();
+    // A user's way to a manager elsewhere, which may well run.
+    if access_of(meant).is_some_and(|access| access.pid == 0) {
+        let meant = flags_of(meant).flags();
+        return Failure::bad_input(format!(
+            "the last job of this folder went another way, by {shown}, than to {other}; say which is meant with{meant} \
+             or{flags}"
+        ));
+    }
+    Failure::infrastructure(format!(
+        "no manager is running in {shown}, where the last job of this folder went; if you mean {other}, which is running, \
+         say so with{flags}"
+    ))
+}
+
+/// The access file of a folder, if it can be read.
+fn access_of(folder: &Path) -> Option<AccessFile> {
+    let path = folder.join(ACCESS_FILE);
+    // A pipe would be waited for.
+    let text = path.is_file().then(|| fs::read(path).ok()).flatten()?;
+    serde_json::from_slice(&text).ok()
+}
+
+/// The flags that name the manager in a folder. Only those in `~/.pilotfish` are found by a name.
+fn flags_of(folder: &Path) -> Where {
+    let has_name = folder.parent().is_some_and(|parent| Some(parent) == home_folder().as_deref());
+    match name_of(folder).filter(|_| has_name) {
+        Some(name) => Where { dir: None, manager: Some(name) },
+        None => Where { dir: Some(folder.to_owned()), manager: None },
+    }
+}
+
+/// The manager that these flags name, in a sentence.
+fn name_for_users(folder: &Path, flags: &Where) -> String {
+    match &flags.manager {
+        Some(name) => format!("the manager `{name}`"),
+        None => format!("the one in {}", show_path(folder)),
+    }
 }
 
 /// The folder of a manager that answers, and the way to it.

@@ -2,7 +2,10 @@
 
 use std::{ffi::OsString, os::unix::ffi::OsStrExt};
 
-use clap::{CommandFactory, FromArgMatches, Parser, error::ErrorKind};
+use clap::{
+    CommandFactory, FromArgMatches, Parser,
+    error::{ContextKind, ErrorKind},
+};
 
 use crate::commands::Command;
 
@@ -90,10 +93,30 @@ fn report(error: &clap::Error) -> u8 {
     }
     let said = match error.kind() {
         ErrorKind::InvalidUtf8 => not_utf8(std::env::args_os().skip(1)),
+        ErrorKind::UnknownArgument => {
+            let unknown = error.get(ContextKind::InvalidArg).map(ToString::to_string).unwrap_or_default();
+            negative(&unknown, std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()))
+        }
         _ => None,
     };
     crate::show::say(&said.unwrap_or_else(|| one_line(&error.render().to_string())));
     2
+}
+
+/// What to say of a value below 0, which reads like a flag, and of which `unknown` is the beginning.
+fn negative(unknown: &str, arguments: impl Iterator<Item = String>) -> Option<String> {
+    let is_negative = |text: &str| {
+        text.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    if !is_negative(unknown) {
+        return None;
+    }
+    let arguments: Vec<String> = arguments.take_while(|argument| argument != "--").collect();
+    let pairs = arguments.iter().zip(arguments.iter().skip(1));
+    let (before, value) = pairs.into_iter().find(|(_, value)| value.starts_with(unknown))?;
+    let is_flag = before.starts_with('-') && !is_negative(before) && !before.contains('=');
+    let place = if is_flag { format!("{before}: ") } else { String::new() };
+    Some(format!("{place}found `{value}`; write a value that is not below 0; see `--help`"))
 }
 
 /// What to say of the first argument that is not UTF-8.
@@ -132,9 +155,16 @@ fn one_line(text: &str) -> String {
     parts.truncate(2);
     parts.push("see `--help`".to_owned());
     let least = if OF_AT_LEAST_1.iter().any(|flag| text.contains(flag)) { 1 } else { 0 };
-    parts
-        .join("; ")
-        .replace("invalid digit found in string", &format!("write a whole number, {least} or more"))
+    let text = parts.join("; ");
+    let wanted = format!("write a whole number, {least} or more");
+    // `invalid value '-1' for '--cores <N>': -1 is not in 0..=4294967295; …`
+    if let Some((head, tail)) = text.split_once(" is not in 0..=")
+        && let (Some((head, _)), Some(tail)) = (head.rsplit_once(": "), tail.split_once("; "))
+    {
+        let (most, tail) = tail;
+        return format!("{head}: write a whole number from {least} to {most}; {tail}");
+    }
+    text.replace("invalid digit found in string", &wanted)
         .replace("number too large to fit in target type", "that is too large")
 }
 
@@ -231,7 +261,7 @@ mod tests {
     fn what_must_not_be_0_is_told_so_at_once() {
         for (words, least) in [
             (&["run", "-j", "x", "--", "true"][..], 1),
-            (&["submit", "--cores", "x", "--", "true"], 1),
+            (&["serve", "--cores", "x"], 1),
             (&["serve", "--port", "x"], 0),
         ] {
             let said = said(words);
@@ -240,6 +270,49 @@ mod tests {
                 "{said}"
             );
         }
+    }
+
+    #[test]
+    fn numbers_of_a_job_have_one_range_in_every_message() {
+        for (flag, range, wrong) in [
+            ("--cores", "1 to 65536", ["-1", "0", "1e1"]),
+            ("--retries", "0 to 1000", ["-1", "1001", "x"]),
+            ("--gpus", "0 to 1024", ["-1", "1025", "0.5"]),
+        ] {
+            for wrong in wrong {
+                let said = said(&["submit", flag, wrong, "--", "true"]);
+                let expected = format!(
+                    "invalid value '{wrong}' for '{flag} <N>': write a whole number from {range}; see `--help`"
+                );
+                assert_eq!(said, expected);
+            }
+        }
+    }
+
+    #[test]
+    fn range_of_a_number_is_told_in_words() {
+        for (flag, wrong, range) in [("--cores", "-1", "1 to 4294967295"), ("--port", "70000", "0 to 65535")]
+        {
+            let said = said(&["serve", flag, wrong]);
+            assert!(
+                said.ends_with(&format!(">': write a whole number from {range}; see `--help`")),
+                "{said}"
+            );
+        }
+    }
+
+    #[test]
+    fn value_below_0_is_named_with_its_flag() {
+        let said = |unknown: &str, words: &str| super::negative(unknown, words.split(' ').map(str::to_owned));
+        let of_flag = "--memory: found `-5MB`; write a value that is not below 0; see `--help`";
+        assert_eq!(said("-5", "submit --memory -5MB -- x -1").as_deref(), Some(of_flag));
+        assert_eq!(
+            said("-1", "job -1").as_deref(),
+            Some("found `-1`; write a value that is not below 0; see `--help`")
+        );
+        let others =
+            [said("--wiat", "submit --priority -1 --wiat"), said("-x", "jobs -x"), said("-1", "x -- -1")];
+        assert_eq!(others, [None, None, None]);
     }
 
     #[test]

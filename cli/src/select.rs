@@ -183,6 +183,11 @@ impl Target {
             Ok(JobSelector::All) | Err(_) => return Err(malformed()),
             Ok(one @ (JobSelector::Last | JobSelector::Numbers(_))) => one,
         };
+        if let Some((first, last)) = backwards(tasks) {
+            return Err(Failure::bad_input(format!(
+                "found `{text}`, tasks from {first} to {last}; the first must not be above the last: {job}.{last}-{first}"
+            )));
+        }
         let mut set = TaskSet::new();
         for range in ranges(tasks).ok_or_else(malformed)? {
             let end = range.end().checked_add(1).ok_or_else(malformed)?;
@@ -225,6 +230,13 @@ impl Target {
             Failure::bad_input(format!("found `{text}` where one task is needed; write JOB.INDEX, like 3.7"))
         })
     }
+}
+
+/// The first range whose first number is above its last.
+fn backwards(text: &str) -> Option<(u64, u64)> {
+    let bounds = text.split(',').filter_map(|range| range.split_once('-'));
+    let numbers = bounds.filter_map(|(first, last)| Some((first.parse().ok()?, last.parse().ok()?)));
+    numbers.into_iter().find(|(first, last): &(u64, u64)| first > last)
 }
 
 /// All stages of the workflow that a job belongs to, in order; the job alone if it is none of a workflow.
@@ -369,6 +381,9 @@ mod tests {
         assert_eq!(target("3.0-9,12"), "Numbers([3..=3]) 0-9,12");
         assert_eq!(target("last.5"), "Last 5");
         assert_eq!(target("4"), "Numbers([4..=4]) ");
+        let turned =
+            "pilotfish: found `1.7,5-2`, tasks from 5 to 2; the first must not be above the last: 1.2-5";
+        assert_eq!(target("1.7,5-2"), turned);
         for wrong in
             ["1-2.3", "all.3", "3.", "3.x", ".5", "3.1.2", "3.18446744073709551615-18446744073709551615"]
         {

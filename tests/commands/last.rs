@@ -163,6 +163,7 @@ fn another_managers_job_is_not_shown_when_the_last_manager_is_gone() {
         assert!(said.contains(expected), "{said}");
     }
     assert_eq!(sandbox.ok(&["logs", "last", "--raw", "--manager", "default"]), "theirs\n");
+    // A run takes no jobs when it is over: they go to the default manager.
     sandbox.ok(&["submit", "-q", "--wait", "--", "echo", "here again"]);
     assert_eq!(sandbox.ok(&["logs", "last", "--raw"]), "here again\n");
 }
@@ -320,8 +321,74 @@ fn submissions_and_stops_mean_the_manager_of_the_last_job_too() {
     sandbox.ok(&["stop"]);
     assert_eq!(other.wait(), Some(0));
     assert_eq!(sandbox.ok(&["jobs", "-q", "--manager", "default"]), "");
+    sandbox.ok(&["stop", "--manager", "default"]);
+    assert_eq!(default.wait(), Some(0));
+}
+
+/// Asserts that what changes a manager leaves the one alone that is named in what is said.
+fn all_changes_are_refused(sandbox: &Sandbox, used: &str, other: &str) {
+    for arguments in [
+        &["stop"][..],
+        &["stop", "--now", "-q"],
+        &["user", "add", "ann"],
+        &["user", "revoke", "ann"],
+        &["submit", "-q", "--", "true"],
+    ] {
+        let output = sandbox.run(arguments);
+        let (said, code) = (text(&output.stderr), output.status.code());
+        let expected = format!(
+            "no manager is running in {used}, where the last job of this folder went; if you mean {other}, which is \
+             running, say so with"
+        );
+        assert!(code == Some(3) && said.contains(&expected), "{arguments:?} {code:?}: {said}");
+    }
+    assert!(!sandbox.path().join("ann").exists(), "nobody was added");
+}
+
+#[test]
+fn managers_that_the_folder_did_not_use_last_are_not_changed_in_place_of_the_one_that_it_did() {
+    let sandbox = Sandbox::new();
+    let submit = ["submit", "-q", "--wait", "--", "echo", "mine"];
+    let default = serve(&sandbox, DEFAULT, &["--cores", "1"]);
+    let second = serve(&sandbox, "home/.pilotfish/second", &["--cores", "1"]);
+    sandbox.ok(&submit);
     sandbox.ok(&["stop"]);
     assert_eq!(default.wait(), Some(0));
+    all_changes_are_refused(&sandbox, "~/.pilotfish/default", "the manager `second`");
+    // Commands that read mean what they did, and one that is named is meant.
+    assert_eq!(sandbox.ok(&["logs", "last", "--raw"]), "mine\n");
+    sandbox.ok(&["submit", "-q", "--wait", "--manager", "second", "--", "true"]);
+    sandbox.ok(&["stop"]);
+    assert_eq!(second.wait(), Some(0));
+    // Nor does the default one stand in for another.
+    let default = serve(&sandbox, DEFAULT, &["--cores", "1"]);
+    all_changes_are_refused(&sandbox, "~/.pilotfish/second", "the manager `default`");
+    sandbox.ok(&["stop", "--manager", "default"]);
+    assert_eq!(default.wait(), Some(0));
+}
+
+#[test]
+fn jobs_that_come_after_a_run_go_to_the_default_manager_and_nothing_else_does() {
+    let sandbox = Sandbox::new();
+    let default = serve(&sandbox, DEFAULT, &["--cores", "1"]);
+    for (place, shown) in [(&[][..], "./.pilotfish"), (&["--dir", "state"], "./state")] {
+        sandbox.ok(&[&["run", "-q"], place, &["--", "echo", shown]].concat());
+        let said = text(&sandbox.run(&["stop"]).stderr);
+        let expected =
+            format!("no manager is running in {shown}, where the last job of this folder went; if you mean");
+        assert!(said.contains(&expected), "{said}");
+        let output = sandbox.run(&["submit", "--wait", "--", "true"]);
+        let said = text(&output.stderr);
+        assert!(output.status.success(), "{said}");
+        let expected = format!("no manager is running in {shown}; using the manager `default`");
+        assert!(said.contains(&expected), "{said}");
+    }
+    sandbox.ok(&["stop"]);
+    assert_eq!(default.wait(), Some(0));
+    // Others are no better than before.
+    let _other = serve(&sandbox, "home/.pilotfish/other", &["--cores", "1"]);
+    sandbox.ok(&["run", "-q", "--", "echo", "new"]);
+    all_changes_are_refused(&sandbox, "./.pilotfish", "the manager `other`");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Which job a folder used last, and at which manager, so that later commands in that folder mean the same one.
 //! `~/.pilotfish/.last` has one small file for each folder that jobs were submitted from: the manager's folder, after a
-//! zero byte the job's number, and after another one what tells the folder from a later one at the same path. Where a run
-//! is kept in the folder, the same is in the run's file `last` as long as a job elsewhere was used after it: it goes with a
+//! zero byte the job's number, after another one what tells the folder from a later one at the same path, and after a third
+//! one `run` where a run took the job. Where a run is kept in the folder, the same is in the run's file `last` as long as a job elsewhere was used after it: it goes with a
 //! folder that is moved or copied, so that there nobody takes the run's numbers for the newest ones.
 
 use std::{
@@ -22,6 +22,8 @@ use crate::{failure::words, hash::sha256_hex, show, show::quote::quoted};
 const RECORDS: &str = ".last";
 /// Of a run's folder: the record that goes with it.
 const BESIDE_RUN: &str = "last";
+/// In a record: a run took the job.
+const OF_RUN: &str = "run";
 /// More records than this are not kept; the oldest go first.
 const N_RECORDS_MAX: usize = 1000;
 
@@ -34,6 +36,8 @@ struct Use {
     job: Option<JobId>,
     /// The folder that used it; `None`: it is not known, as in records of earlier versions.
     by: Option<Mark>,
+    /// The manager was that of a run, which ends by itself.
+    is_run: bool,
 }
 
 impl Use {
@@ -95,10 +99,19 @@ pub enum LastJob {
 /// Records that the current folder used this job last, of the manager in `manager`. Warns when that cannot
 /// be recorded and later commands would mean another job.
 pub fn remember(manager: &Path, job: Option<JobId>) {
+    record_use(manager, job, false);
+}
+
+/// The same of a job that a run in that folder took.
+pub fn remember_run(manager: &Path, job: Option<JobId>) {
+    record_use(manager, job, true);
+}
+
+fn record_use(manager: &Path, job: Option<JobId>, is_run: bool) {
     let Some((here, record)) = record_of_here() else { return };
     let manager = manager.canonicalize().unwrap_or_else(|_| here.join(manager));
     let by = Mark::of(&here).ok();
-    let now = Use { manager, job, by };
+    let now = Use { manager, job, by, is_run };
     let before = read(&record);
     note_beside_run(&here, &now);
     if before.as_ref() == Some(&now) {
@@ -154,6 +167,11 @@ pub fn recall() -> Option<PathBuf> {
     }
 }
 
+/// Whether a run took the last job of the current folder.
+pub fn was_a_run() -> bool {
+    here().and_then(|here| last_use(&here)).is_some_and(|last| last.is_run)
+}
+
 /// Which job `last` means at the manager in `folder`, which the user has named or not.
 pub fn last_job(folder: &Path, is_named: bool) -> LastJob {
     let last = here().and_then(|here| last_use(&here));
@@ -200,12 +218,13 @@ fn read_of(record: &Path, here: &Path) -> Option<Use> {
 
 fn read(record: &Path) -> Option<Use> {
     let bytes = fs::read(record).ok()?;
-    let mut parts = bytes.splitn(3, |byte| *byte == 0);
+    let mut parts = bytes.splitn(4, |byte| *byte == 0);
     let manager = PathBuf::from(OsStr::from_bytes(parts.next()?));
     let mut text = || parts.next().and_then(|part| std::str::from_utf8(part).ok());
     let job = text().and_then(|number| number.parse().ok()).map(JobId);
     let by = text().and_then(Mark::read);
-    manager.is_absolute().then_some(Use { manager, job, by })
+    let is_run = text() == Some(OF_RUN);
+    manager.is_absolute().then_some(Use { manager, job, by, is_run })
 }
 
 /// Another command may write at the same time: each reader finds one of both whole.
@@ -219,13 +238,13 @@ fn write(record: &Path, last: &Use, is_new: bool) -> io::Result<()> {
     let mut bytes = last.manager.as_os_str().as_bytes().to_vec();
     let job = last.job.map(|job| job.0.to_string());
     let by = last.by.map(Mark::text);
-    if job.is_some() || by.is_some() {
+    let is_run = last.is_run.then(|| OF_RUN.to_owned());
+    // What is not known at the end is left out, as in records of earlier versions.
+    let parts = [job, by, is_run];
+    let n_known = parts.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
+    for part in parts.into_iter().take(n_known) {
         bytes.push(0);
-        bytes.extend(job.unwrap_or_default().bytes());
-    }
-    if let Some(by) = by {
-        bytes.push(0);
-        bytes.extend(by.bytes());
+        bytes.extend(part.unwrap_or_default().bytes());
     }
     io::Write::write_all(&mut file, &bytes)?;
     file.persist(record).map_err(|error| error.error)?;
@@ -266,12 +285,22 @@ mod tests {
         oldest.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
         let record = folder.path().join("new");
         let by = Some(Mark { inode: 5, born: Some(1_700_000_000_123_456_789) });
-        let used = |manager: &str, job: Option<u64>| Use { manager: manager.into(), job: job.map(JobId), by };
+        let used = |manager: &str, job: Option<u64>| Use {
+            manager: manager.into(),
+            job: job.map(JobId),
+            by,
+            is_run: false,
+        };
         write(&record, &used("/a", Some(1)), true).unwrap();
         write(&record, &used("/b", Some(12)), false).unwrap();
         assert_eq!(read(&record), Some(used("/b", Some(12))));
         write(&record, &used("/b", None), false).unwrap();
         assert_eq!(read(&record), Some(used("/b", None)));
+        let of_run = [by, None].map(|by| Use { by, is_run: true, ..used("/b", Some(3)) });
+        for of_run in of_run {
+            write(&record, &of_run, false).unwrap();
+            assert_eq!(read(&record), Some(of_run));
+        }
         assert_eq!(read(&folder.path().join("7")), None, "the oldest is gone");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), N_RECORDS_MAX);
     }
@@ -281,7 +310,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (here, record) = (folder.path().join("here"), folder.path().join("record"));
         fs::create_dir(&here).unwrap();
-        let last = Use { manager: "/a".into(), job: Some(JobId(7)), by: Mark::of(&here).ok() };
+        let last = Use { manager: "/a".into(), job: Some(JobId(7)), by: Mark::of(&here).ok(), is_run: false };
         write(&record, &last, true).unwrap();
         assert_eq!(read_of(&record, &here), Some(last.clone()));
         // Renamed and back it is the same.
@@ -298,7 +327,8 @@ mod tests {
         // Records of earlier versions do not say which folder it was.
         for (old, job) in [("/a\x007", Some(JobId(7))), ("/a", None)] {
             fs::write(&record, old).unwrap();
-            assert_eq!(read_of(&record, &here), Some(Use { manager: "/a".into(), job, by: None }), "{old:?}");
+            let expected = Use { manager: "/a".into(), job, by: None, is_run: false };
+            assert_eq!(read_of(&record, &here), Some(expected), "{old:?}");
         }
     }
 

@@ -1,11 +1,15 @@
 //! What `cancel`, `pause`, `resume` and `retry-failed` have in common.
 
-use scheduler::{engine::views::Counts, ids::JobId, ranges::TaskSet};
+use scheduler::{
+    engine::{interface::TaskFilter, views::Counts},
+    ids::JobId,
+    ranges::TaskSet,
+};
 use serde::Serialize;
 
 use crate::{
     access,
-    client::Client,
+    client::{Client, Page},
     failure::{Failure, Outcome},
     select::{JobSelector, Target, beyond},
     show::{
@@ -14,6 +18,11 @@ use crate::{
     },
     view::ViewArgs,
 };
+
+/// So many cancelled tasks are looked up, and no more.
+const N_LOOKED_UP: u64 = 5000;
+/// So many ranges of them are named in a command that is shown.
+const N_RANGES_NAMED: usize = 8;
 
 /// A change of jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +68,7 @@ struct Row {
 pub async fn change(targets: &[String], view: &ViewArgs, change: Change) -> Result<Outcome, Failure> {
     let targets: Vec<Target> = targets.iter().map(|text| Target::parse(text)).collect::<Result<_, _>>()?;
     let client = access::find_for_change(&view.place).await?;
+    let place = view.place.flags();
     let mut rows = Vec::new();
     let mut refusals = Vec::new();
     for target in targets {
@@ -84,12 +94,11 @@ pub async fn change(targets: &[String], view: &ViewArgs, change: Change) -> Resu
                 Ok(changed) => {
                     let there = TaskSet::from(0..view.counts.total);
                     let n_meant = target.tasks.as_ref().map_or(there.len(), |t| t.intersection(&there).len());
-                    let n_cancelled = match change {
-                        // Those that waited for failed ones are open again.
-                        Change::Retry if target.tasks.is_none() && view.counts.cancelled > 0 => {
-                            client.job(job).await?.counts.cancelled
+                    let cancelled = match (change, &target.tasks) {
+                        (Change::Retry, None) if view.counts.cancelled > 0 => {
+                            Some(Cancelled::of(job, &client).await?)
                         }
-                        _ => view.counts.cancelled,
+                        _ => None,
                     };
                     let n_tasks = changed.n_tasks;
                     let done = Done {
@@ -98,7 +107,13 @@ pub async fn change(targets: &[String], view: &ViewArgs, change: Change) -> Resu
                         counts: view.counts,
                         n_tasks,
                         n_meant,
-                        n_cancelled,
+                        cancelled,
+                        first_named: target
+                            .tasks
+                            .as_ref()
+                            .and_then(|tasks| tasks.iter().next())
+                            .map(|r| r.start),
+                        place: &place,
                     };
                     let text = done.text(change, target.tasks.is_some()) + &stale(changed.n_stale);
                     rows.push(Row { job, n_tasks, n_meant, text });
@@ -136,8 +151,34 @@ struct Done<'a> {
     /// Tasks that were changed. Tasks of other jobs count that wait for this job.
     n_tasks: u64,
     n_meant: u64,
-    /// Those of the job that are cancelled now.
-    n_cancelled: u64,
+    /// Those of a job opened as a whole that stay cancelled.
+    cancelled: Option<Cancelled>,
+    /// The first task that was named.
+    first_named: Option<u64>,
+    /// The flags that name the manager.
+    place: &'a str,
+}
+
+/// Tasks of a job that are cancelled.
+struct Cancelled {
+    n_tasks: u64,
+    /// Which, if few ranges name them all.
+    which: Option<TaskSet>,
+}
+
+impl Cancelled {
+    /// Those that are cancelled now: tasks that waited for failed ones may be open again.
+    async fn of(job: JobId, client: &Client) -> Result<Cancelled, Failure> {
+        let Counts { cancelled: n_tasks, total, .. } = client.job(job).await?.counts;
+        if n_tasks == total {
+            return Ok(Cancelled { n_tasks, which: Some(TaskSet::from(0..total)) });
+        }
+        let page = Page { state: TaskFilter::Cancelled, from: 0, limit: N_LOOKED_UP, with_extracts: false };
+        let answer = client.tasks(job, page).await?;
+        let which: TaskSet = answer.tasks.iter().map(|row| row.index).collect();
+        let is_all = which.len() == n_tasks && which.iter().count() <= N_RANGES_NAMED;
+        Ok(Cancelled { n_tasks, which: Some(which).filter(|_| is_all) })
+    }
 }
 
 impl Done<'_> {
@@ -157,9 +198,10 @@ impl Done<'_> {
             }
             Change::Retry if are_named && n_tasks == 0 && self.counts.cancelled > 0 => {
                 let meant = counted(self.n_meant, "named task");
+                let (first, place) = (self.first_named.unwrap_or_default(), self.place);
                 format!(
                     ": none of {meant} opened again: they are no failed or cancelled ones, or wait for one that is; \
-                     `pilotfish explain task` says for which"
+                     `pilotfish explain task {id}.{first}{place}` says for which"
                 )
             }
             Change::Retry if are_named => {
@@ -168,8 +210,11 @@ impl Done<'_> {
             Change::Retry => self.retried(),
         };
         let is_waiting = change == Change::Retry && n_tasks > 0 && state == "paused";
-        let hint =
-            if is_waiting { format!("; the job is paused: `pilotfish resume {id}`") } else { String::new() };
+        let hint = if is_waiting {
+            format!("; the job is paused: `pilotfish resume {id}{}`", self.place)
+        } else {
+            String::new()
+        };
         format!("job {id}{what}{hint}")
     }
 
@@ -192,7 +237,7 @@ impl Done<'_> {
     /// A job as a whole: what was cancelled stays so, mostly somebody wanted it; but not what waited for failed tasks,
     /// which may be of other jobs.
     fn retried(&self) -> String {
-        let Done { id, counts, n_tasks, n_cancelled, .. } = *self;
+        let Done { id, counts, n_tasks, place, .. } = *self;
         let opened = counted(counts.failed.min(n_tasks), "failed task");
         let mut text = match (counts.failed, n_tasks.saturating_sub(counts.failed)) {
             _ if n_tasks == 0 => " has no failed task to open again".to_owned(),
@@ -203,18 +248,27 @@ impl Done<'_> {
             (1, n) => format!(": {opened} opened again, and {} that waited for it", count(n)),
             (_, n) => format!(": {opened} opened again, and {} that waited for them", count(n)),
         };
-        if n_cancelled > 0 {
-            let last = counts.total.saturating_sub(1);
-            let (stay, them, they) = match n_cancelled {
-                1 => ("stays", "it", "it"),
-                _ => ("stay", "them", "they"),
-            };
-            text.push_str(&format!(
-                "; {} {stay} cancelled: name {them} to run {them} (`pilotfish retry-failed {id}.0-{last}`), or the task \
-                 that {they} waited for (`pilotfish explain {id}` says which)",
-                counted(n_cancelled, "task"),
-            ));
-        }
+        let Some(Cancelled { n_tasks, which }) =
+            self.cancelled.as_ref().filter(|cancelled| cancelled.n_tasks > 0)
+        else {
+            return text;
+        };
+        let (stay, them, they) =
+            if *n_tasks == 1 { ("stays", "it", "it was") } else { ("stay", "them", "they were") };
+        let how = match which {
+            Some(which) => {
+                let first = which.iter().next().map_or(0, |range| range.start);
+                format!(
+                    "`pilotfish retry-failed {id}.{which}{place}` opens {them}, `pilotfish explain task \
+                     {id}.{first}{place}` says why {they} cancelled"
+                )
+            }
+            None => format!(
+                "`pilotfish tasks {id} --state cancelled{place}` lists {them}, and those that are named to `pilotfish \
+                 retry-failed` are opened"
+            ),
+        };
+        text.push_str(&format!("; {} {stay} cancelled: {how}", counted(*n_tasks, "task")));
         text
     }
 }
@@ -253,7 +307,12 @@ mod tests {
     fn said(failed: u64, cancelled: u64, n_tasks: u64, n_named: Option<u64>, n_cancelled: u64) -> String {
         let counts = Counts { total: 10, failed, cancelled, ..Counts::default() };
         let n_meant = n_named.unwrap_or(10);
-        Done { id: JobId(3), state: "done", counts, n_tasks, n_meant, n_cancelled }
+        // Every second one: no range names two of them.
+        let which: TaskSet = (0..n_cancelled).map(|n| 2 * n + 1).collect();
+        let which = Some(which).filter(|which| which.iter().count() <= N_RANGES_NAMED);
+        let cancelled = Some(Cancelled { n_tasks: n_cancelled, which });
+        let (first_named, place) = (n_named.map(|_| 2), " --dir m");
+        Done { id: JobId(3), state: "done", counts, n_tasks, n_meant, cancelled, first_named, place }
             .text(Change::Retry, n_named.is_some())
     }
 
@@ -263,12 +322,18 @@ mod tests {
         assert_eq!(said(2, 0, 2, None, 0), "job 3: 2 failed tasks opened again");
         assert_eq!(said(1, 0, 4, None, 0), "job 3: 1 failed task opened again, and 3 that waited for it");
         assert_eq!(said(2, 3, 5, None, 0), "job 3: 2 failed tasks opened again, and 3 that waited for them");
-        let cancelled = "; 1 task stays cancelled: name it to run it (`pilotfish retry-failed 3.0-9`), or the task that it \
-                         waited for (`pilotfish explain 3` says which)";
+        let cancelled = "; 1 task stays cancelled: `pilotfish retry-failed 3.1 --dir m` opens it, `pilotfish explain task 3.1 \
+                         --dir m` says why it was cancelled";
         let in_vain = "job 3: none of 1 named task opened again: they are no failed or cancelled ones, or wait for one that \
-                       is; `pilotfish explain task` says for which";
+                       is; `pilotfish explain task 3.2 --dir m` says for which";
         assert_eq!(said(0, 1, 0, Some(1), 1), in_vain);
         assert_eq!(said(1, 1, 1, None, 1), format!("job 3: 1 failed task opened again{cancelled}"));
+        let two = "job 3: 1 failed task opened again; 2 tasks stay cancelled: `pilotfish retry-failed 3.1,3 --dir m` opens \
+                   them, `pilotfish explain task 3.1 --dir m` says why they were cancelled";
+        assert_eq!(said(1, 2, 1, None, 2), two);
+        let many = "job 3 has no failed task to open again; 9 tasks stay cancelled: `pilotfish tasks 3 --state cancelled \
+                    --dir m` lists them, and those that are named to `pilotfish retry-failed` are opened";
+        assert_eq!(said(0, 9, 0, None, 9), many);
         // They failed after the job was looked at.
         let late = "job 3: 4 tasks opened again: what failed, and what waited for it";
         assert_eq!(said(0, 0, 4, None, 0), late);

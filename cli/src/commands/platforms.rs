@@ -44,9 +44,9 @@ pub async fn run(args: PlatformsArgs) -> Result<Outcome, Failure> {
             "STATE",
             ">PILOTS",
             ">MAX",
-            ">AWAITED",
-            ">CORES USED",
-            ">FAILURES",
+            ">?AWAITED",
+            ">?CORES USED",
+            ">?FAILURES",
             "EACH PILOT",
             "LAST FAILURE",
         ]);

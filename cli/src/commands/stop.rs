@@ -55,7 +55,7 @@ pub struct StopArgs {
 /// # Errors
 /// No manager, or one that does not go.
 pub async fn run(args: StopArgs) -> Result<Outcome, Failure> {
-    let client = access::find_live(&args.view.place).await?.client;
+    let client = access::find_live_to_change(&args.view.place).await?.client;
     let n_running = client.status().await?.totals.counts.running;
     if n_running > 0 && !args.now && !args.view.quiet {
         let tasks = show::format::counted(n_running, "running task");

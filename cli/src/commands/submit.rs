@@ -88,7 +88,7 @@ pub async fn run(args: SubmitArgs) -> Result<Outcome, Failure> {
     if args.dry_run {
         return dry_run(&spec, args.view.json);
     }
-    let Living { client, folder, place } = access::find_live(&args.view.place).await?;
+    let Living { client, folder, place } = access::find_live_for_jobs(&args.view.place).await?;
     Sources::read(&mut spec)?.bring(&client).await?;
     let request = SubmitRequest { spec, submission_key: Some(random_key()?) };
     let submitted = until_answered(async || client.submit(&request).await).await?;
@@ -106,7 +106,7 @@ pub async fn run(args: SubmitArgs) -> Result<Outcome, Failure> {
         (false, false) => Verbosity::Failures,
         (false, true) => Verbosity::Nothing,
     };
-    let mut progress = Progress::new(verbosity);
+    let progress = Progress::new(verbosity);
     let voice = progress.voice();
     let warned = explain::warn_of_nowhere(&client, submitted.job, &voice);
     if !args.wait && !args.progress {
@@ -114,6 +114,8 @@ pub async fn run(args: SubmitArgs) -> Result<Outcome, Failure> {
         return Ok(Outcome::Fine);
     }
     let over = async {
+        // With Ctrl-C its bar goes before anything else is said.
+        let mut progress = progress;
         let job = warned_unless_soon(follow(&client, submitted.job, &mut progress), warned).await;
         progress.finish(&place.flags());
         let job = job?;
@@ -154,7 +156,7 @@ async fn run_workflow(args: &SubmitArgs, mut workflow: WorkflowSpec) -> Result<O
     if args.dry_run {
         return workflow::preview(&workflow, args.view.json);
     }
-    let Living { client, folder, place } = access::find_live(&args.view.place).await?;
+    let Living { client, folder, place } = access::find_live_for_jobs(&args.view.place).await?;
     workflow::match_by_names(&client, &mut workflow).await?;
     for stage in &mut workflow.stages {
         Sources::read(&mut stage.job)?.bring(&client).await?;

@@ -5,6 +5,7 @@ use clap::Args;
 use protocol::api::{TaskDetail, TaskRow};
 use scheduler::{engine::interface::TaskFilter, time::Time};
 
+use super::tasks::has_begun;
 use crate::{
     client::state_word,
     failure::{Failure, Outcome},
@@ -103,8 +104,8 @@ fn attempt(row: &TaskRow, now: Time) -> String {
     };
     let parts = [
         Some(outcome),
-        row.wall.map(|wall| format!("took {}", span(wall))),
-        row.cpu.map(|cpu| format!("{} CPU", span(cpu))),
+        row.wall.filter(|_| has_begun(row)).map(|wall| format!("took {}", span(wall))),
+        row.cpu.filter(|_| has_begun(row)).map(|cpu| format!("{} CPU", span(cpu))),
         row.memory_bytes.filter(|n| *n > 0).map(bytes),
         row.pilot.map(|pilot| format!("pilot {pilot}")),
         when,

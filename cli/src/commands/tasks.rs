@@ -169,6 +169,11 @@ fn cut_line(rows: &[TaskRow]) -> Option<String> {
     })
 }
 
+/// Whether the program of a task's last attempt began: one that did not has no times.
+pub(super) fn has_begun(row: &TaskRow) -> bool {
+    row.started_at.is_some() || row.wall.is_some_and(|wall| wall.0 > 0)
+}
+
 fn table(rows: &[TaskRow]) -> Table {
     let mut table = Table::new(&[">TASK", "STATE", ">TRY", ">EXIT", ">TIME", ">CPU", ">MEMORY"]);
     let parameters = rows.first().map(|row| row.parameters.as_slice()).unwrap_or_default();
@@ -190,8 +195,8 @@ fn table(rows: &[TaskRow]) -> Table {
             words::task_state(row.state),
             text((row.attempt > 0).then(|| row.attempt.to_string())),
             text(row.exit_code.map(|code| code.to_string())),
-            text(row.wall.map(span)),
-            text(row.cpu.map(span)),
+            text(row.wall.filter(|_| has_begun(row)).map(span)),
+            text(row.cpu.filter(|_| has_begun(row)).map(span)),
             text(row.memory_bytes.filter(|n| *n > 0).map(bytes)),
         ];
         cells.extend(row.parameters.iter().map(|(_, value)| Cell::from(value.as_str())));

@@ -155,7 +155,7 @@ pub async fn run(args: UserArgs) -> Result<Outcome, Failure> {
 async fn add(args: AddArgs) -> Result<Outcome, Failure> {
     check_name(&args.name).map_err(Failure::bad_input)?;
     let expires_in = args.expires.as_deref().map(duration).transpose()?;
-    let (_, client) = access::find_home(&args.place).await?;
+    let client = access::find_live_to_change(&args.place).await?.client;
     let folder = args.to.unwrap_or_else(|| PathBuf::from(&args.name));
     let path = folder.join(ACCESS_FILE);
     let is_new = !folder.exists();
@@ -229,7 +229,7 @@ async fn revoke(args: &RevokeArgs) -> Result<Outcome, Failure> {
     if args.name.parse::<TokenId>().is_err() {
         check_name(&args.name).map_err(Failure::bad_input)?;
     }
-    let (_, client) = access::find_home(&args.view.place).await?;
+    let client = access::find_live_to_change(&args.view.place).await?.client;
     let tokens = client.revoke(&args.name).await?.tokens;
     if args.view.json || args.view.quiet {
         return show_tokens(&tokens, &args.view, true);

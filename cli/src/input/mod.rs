@@ -28,7 +28,7 @@ use crate::{
     input::{
         overrides::{Overrides, SetArg},
         parallel::Command,
-        sources::{ARRAY, Sources},
+        sources::{ARRAY, LINE, Sources},
     },
     show::{self, format::count},
 };
@@ -150,8 +150,19 @@ impl JobInput {
             |name: &str| self.set.iter().any(|set| set.split_once('=').is_some_and(|(set, _)| set == name));
         match parameter.is_some_and(is_set) {
             true => Some("--set".to_owned()),
-            false => self.overrides.flag_of(field),
+            false => self.flag_of_values(field).or_else(|| self.overrides.flag_of(field)),
         }
+    }
+
+    /// The flag that the values of a command come from, which is a sweep with or without that parameter in it.
+    fn flag_of_values(&self, field: &str) -> Option<String> {
+        let parameter = field.strip_prefix("sweep")?.trim_start_matches('.');
+        let name = parameter.split(['.', '[']).next().unwrap_or_default();
+        let flags =
+            [("--array", ARRAY, self.array.is_some()), ("--each-line", LINE, self.each_line.is_some())];
+        let is_meant =
+            |(_, of_flag, is_given): &&(&str, &str, bool)| *is_given && (name.is_empty() || name == *of_flag);
+        flags.iter().find(is_meant).map(|(flag, ..)| (*flag).to_owned())
     }
 
     /// Tells of what is right but hardly meant, with its place.

@@ -1,9 +1,11 @@
 //! Flags that say of a job what else its file says, and win over it.
 
+use std::ops::RangeInclusive;
+
 use clap::Args;
 
 use protocol::{
-    job::{JobSpec, Problem, Stream, WorkDirPolicy, nearest},
+    job::{JobSpec, Problem, Stream, WorkDirPolicy, limits, nearest},
     sweep::{Sweep, Values},
     units::{UnitError, parse_bytes, parse_duration_ms},
 };
@@ -21,13 +23,13 @@ pub struct Overrides {
     #[arg(long, value_name = "N", help_heading = "The job")]
     max_failures: Option<u64>,
     /// Cores of each task
-    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Each task")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = cores, help_heading = "Each task")]
     cores: Option<u32>,
     /// Memory of each task, like 500MB or 2GiB
     #[arg(long, value_name = "SIZE", help_heading = "Each task")]
     memory: Option<String>,
     /// GPUs of each task
-    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Each task")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = gpus, help_heading = "Each task")]
     gpus: Option<u32>,
     /// How much of another resource each task needs; may be repeated
     #[arg(long, value_name = "NAME=N", help_heading = "Each task")]
@@ -36,7 +38,7 @@ pub struct Overrides {
     #[arg(long, value_name = "DURATION", help_heading = "Each task")]
     time_limit: Option<String>,
     /// How often a task whose program fails is run again
-    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Each task")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = retries, help_heading = "Each task")]
     retries: Option<u32>,
     /// A variable of each task's environment; the value may contain {…}; may be repeated
     #[arg(long, value_name = "NAME=VALUE", help_heading = "Each task")]
@@ -59,6 +61,24 @@ fn priority(text: &str) -> Result<i32, String> {
     text.parse().map_err(|_| format!("write a whole number from {} to {}", i32::MIN, i32::MAX))
 }
 
+fn cores(text: &str) -> Result<u32, String> {
+    within(text, 1..=limits::CORES_MAX)
+}
+
+fn gpus(text: &str) -> Result<u32, String> {
+    within(text, 0..=limits::GPUS_MAX)
+}
+
+fn retries(text: &str) -> Result<u32, String> {
+    within(text, 0..=limits::RETRIES_MAX)
+}
+
+/// A number of this range. Every other text is refused in the same words.
+fn within(text: &str, range: RangeInclusive<u32>) -> Result<u32, String> {
+    let number = text.parse().ok().filter(|number| range.contains(number));
+    number.ok_or_else(|| format!("write a whole number from {} to {}", range.start(), range.end()))
+}
+
 impl Overrides {
     /// Puts what was given into the job; says what is wrong with it.
     pub fn apply(&self, spec: &mut JobSpec) -> Vec<Problem> {
@@ -74,6 +94,11 @@ impl Overrides {
         for text in &self.resource {
             let amount = pair(text).and_then(|(name, amount)| Some((name, amount.parse().ok()?)));
             match amount {
+                Some((name @ ("cores" | "memory" | "gpus"), _)) => problems.push(Problem::new(
+                    "--resource",
+                    format!("`{text}`, which has a flag of its own"),
+                    format!("write --{name}"),
+                )),
                 Some((name, amount)) => drop(spec.generic.insert(name.to_owned(), amount)),
                 None => problems.push(Problem::new(
                     "--resource",
@@ -303,7 +328,7 @@ mod tests {
         let flags = Overrides {
             memory: Some("2".to_owned()),
             time_limit: Some("soon".to_owned()),
-            resource: texts(&["licence"]),
+            resource: texts(&["licence", "cores=2"]),
             env: texts(&["=x"]),
             ..Overrides::default()
         };
@@ -314,6 +339,7 @@ mod tests {
                 "--memory: found `2`; give it a unit, like 2MiB or 2GiB",
                 "--time-limit: found `soon`; write a duration like 10s, 1h 30m, 500ms or 00:10:00",
                 "--resource: found `licence`; write NAME=N, like licence=1",
+                "--resource: `cores=2` has a flag of its own; write --cores",
                 "--env: found `=x`; write NAME=VALUE",
             ]
         );

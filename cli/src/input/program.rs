@@ -36,6 +36,9 @@ pub fn missing(spec: &JobSpec) -> Option<Problem> {
             found("is not executable"),
             format!("make {} executable, or write another path", file.display()),
         ),
+        None if program.contains('/') && files.iter().any(|file| file.is_dir()) => {
+            Problem::new("command", found("is a folder"), "name a program")
+        }
         None => Problem::new("command", found(nowhere), hint),
     })
 }
@@ -99,6 +102,8 @@ mod tests {
         assert_eq!(told(&["sh"], Some("/nowhere")).as_deref(), Some(missing));
         let missing = "command: program `./sh` does not exist; check the path";
         assert_eq!(told(&["./sh"], None).as_deref(), Some(missing));
+        let folder = "command: program `../etc` is a folder; name a program";
+        assert_eq!(told(&["../etc"], None).as_deref(), Some(folder));
         let plain =
             "command: program `passwd` is not executable; make /etc/passwd executable, or write another path";
         assert_eq!(told(&["passwd"], Some("/etc")).as_deref(), Some(plain));

@@ -3,11 +3,11 @@
 use std::{fs, io, io::Read, path::Path};
 
 use protocol::{
-    job::{Problem, limits},
+    job::{Problem, limits, unreadable},
     sweep::{Column, Dimension, Values, parse_array},
 };
 
-use crate::{failure::words, show::format::counted};
+use crate::show::format::counted;
 
 /// The parameter of `--each-line`.
 pub const LINE: &str = "line";
@@ -124,7 +124,11 @@ fn read_lines(flag: &str, path: &Path) -> Result<Vec<String>, Problem> {
         })
     };
     let bytes = read.map_err(|error| {
-        Problem::new(flag, format!("`{shown}`, which cannot be read: {}", words(&error)), "check the path")
+        let why = unreadable(path, &error);
+        match flag {
+            "" => why,
+            flag => Problem { file: None, path: format!("{flag}: {shown}"), ..why },
+        }
     })?;
     if bytes.len() as u64 > limits::DATA_FILE_BYTES_MAX {
         let expected =

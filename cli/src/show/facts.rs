@@ -68,6 +68,14 @@ pub fn wrapped(line: &str, room: Option<usize>) -> Vec<String> {
             piece.push(c);
         }
     }
+    // A bracket that ends a long word does not stand alone.
+    if let Some(before) =
+        pieces.last_mut().filter(|before| piece.chars().count() == 1 && before.chars().count() > 1)
+        && !before.ends_with(' ')
+        && let Some(last) = before.pop()
+    {
+        piece.insert(0, last);
+    }
     pieces.push(piece);
     pieces.iter().map(|piece| piece.trim_end().to_owned()).collect()
 }
@@ -84,6 +92,12 @@ mod tests {
         facts.add("wall time", "1s\n2s");
         facts.add_some("nothing", None);
         assert_eq!(facts.render(&Screen::default()), "state      active\nwall time  1s\n           2s\n");
+    }
+
+    #[test]
+    fn a_bracket_that_ends_a_long_word_does_not_stand_alone() {
+        assert_eq!(super::wrapped("1 (abcdefgh)", Some(9)), ["1", "(abcdefg", "h)"]);
+        assert_eq!(super::wrapped("abcd e f", Some(6)), ["abcd e", "f"]);
     }
 
     #[test]

@@ -50,7 +50,7 @@ pub fn facts(job: &JobView) -> Facts {
         facts.add("CPU time", of_successes(job.cpu_total));
     }
     if job.memory_bytes_max > 0 {
-        facts.add("memory", format!("{} at most", bytes(job.memory_bytes_max)));
+        facts.add("memory", most_of_successes(job.memory_bytes_max));
     }
     if job.n_failed_attempts > 0 {
         facts.add("failed", counted(job.n_failed_attempts, "attempt"));
@@ -126,6 +126,11 @@ fn of_successes(total: Span) -> String {
     format!("{} of the successful attempts", span(total))
 }
 
+/// Failed attempts may have used more: `pilotfish tasks` shows them.
+fn most_of_successes(n: u64) -> String {
+    format!("{} at most in the successful attempts", bytes(n))
+}
+
 /// How a job ended: `job 3 is done (9: 9 done)`.
 pub fn end_line(job: &JobView) -> String {
     let how = match job.state.as_str() {
@@ -172,7 +177,7 @@ pub fn summary(job: &JobView, elapsed: Span, n_run: u64, screen: &Screen) -> Str
     }
     facts.add_some("per task", mean_and_deviation(job.wall_mean, job.wall_deviation));
     if job.memory_bytes_max > 0 {
-        facts.add("memory", format!("{} at most", bytes(job.memory_bytes_max)));
+        facts.add("memory", most_of_successes(job.memory_bytes_max));
     }
     // One task has no throughput, only a time.
     if n_run > 1 && elapsed.0 > 0 {

@@ -59,7 +59,7 @@ pub fn text(job: &Compiled, indices: Range<u64>, screen: &Screen) -> String {
     }
     facts.add("each task", needs_text(spec));
     // A job that is wrong has been refused before it is shown.
-    if let Ok(Some((n_files, n_bytes))) = staging::needs(spec) {
+    if let Ok(Some((n_files @ 1.., n_bytes))) = staging::needs(spec) {
         facts.add("brings", format!("{} from here, {}", counted(n_files, "file"), bytes(n_bytes)));
     }
     for output in &spec.outputs {
@@ -85,7 +85,7 @@ fn values_text(values: &Values) -> String {
     let n_values = counted(values.len(), "value");
     match values {
         Values::Texts(texts) => {
-            let shown: Vec<String> = texts.iter().take(3).map(quote::quoted).collect();
+            let shown: Vec<String> = texts.iter().take(3).map(|text| apart(text)).collect();
             let more = if texts.len() > shown.len() { ", …" } else { "" };
             format!("{n_values}: {}{more}", shown.join(", "))
         }
@@ -99,6 +99,14 @@ fn values_text(values: &Values) -> String {
             let (first, last) = (values.at(0), values.at(n.saturating_sub(1)));
             format!("{n_values}: {first} to {last}, equally spaced")
         }
+    }
+}
+
+/// A value as it is quoted, also where it would not be told from the next one in a list.
+fn apart(text: &str) -> String {
+    match quote::quoted(text) {
+        shown if shown == text && text.contains(',') => format!("'{text}'"),
+        shown => shown,
     }
 }
 
@@ -148,11 +156,17 @@ mod tests {
 
     use protocol::{
         job::{CommandLine, JobSpec},
-        sweep::parse_array,
+        sweep::{Values, parse_array},
     };
 
-    use super::text;
+    use super::{text, values_text};
     use crate::show::Screen;
+
+    #[test]
+    fn values_with_commas_are_told_from_two_values() {
+        let values = Values::Texts(vec!["1,5".to_owned(), "3".to_owned(), "a b".to_owned()].into());
+        assert_eq!(values_text(&values), "3 values: '1,5', 3, 'a b'");
+    }
 
     #[test]
     fn a_billion_tasks_are_shown_by_the_first() {

@@ -1,14 +1,19 @@
 //! Tables: columns as wide as what is in them. On a screen that is too narrow, texts are cut off, but no number is;
-//! what is too wide then goes on below, and columns with nothing in them are left out.
+//! what is too wide then goes on below, and columns with nothing in them are left out. What tells rows and columns apart
+//! is kept as far as it can be.
 
 use std::ops::Range;
 
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+use unicode_width::UnicodeWidthChar;
 
 use crate::show::{Ink, Screen, harmless::on_one_line};
 
 /// Columns of texts are narrowed down to so many places one after the other, the widest first.
 const NARROWED: [usize; 2] = [12, 6];
+/// A column stays as wide as its title, if that has no more places.
+const TITLE_MAX: usize = 12;
+/// A column stays as wide as it must be for its texts to differ, if no more places are needed.
+const DISTINCT_MAX: usize = 24;
 /// How far the further lines of a folded row stand in.
 const INDENT: &str = "    ";
 /// Columns stand so far apart.
@@ -34,6 +39,8 @@ pub struct Cell {
 #[derive(Clone, Debug, Default)]
 pub struct Table {
     columns: Vec<(String, Side)>,
+    /// Columns that are left out where the screen is too narrow and they have zeros only.
+    optional: Vec<usize>,
     rows: Vec<Vec<Cell>>,
 }
 
@@ -51,11 +58,15 @@ impl<T: Into<String>> From<T> for Cell {
 }
 
 impl Table {
-    /// A table without rows. A title that begins with `>` is of a column of numbers.
+    /// A table without rows. A title that begins with `>` is of a column of numbers; with `>?`, of one that may be left
+    /// out where all of them are 0 and the screen is too narrow.
     pub fn new(titles: &[&str]) -> Table {
         let mut table = Table::default();
         for title in titles {
-            match title.strip_prefix('>') {
+            if title.starts_with(">?") {
+                table.optional.push(table.columns.len());
+            }
+            match title.strip_prefix(">?").or_else(|| title.strip_prefix('>')) {
                 Some(title) => table.column(title, Side::Right),
                 None => table.column(*title, Side::Left),
             }
@@ -83,6 +94,7 @@ impl Table {
         let columns = self.shown_columns(screen);
         let widths = self.widths(&columns, screen.width);
         let lines = folded(&widths, screen.width);
+        let widths = self.widened(&columns, widths, &lines, screen.width);
         let heading: Vec<Cell> =
             self.columns.iter().map(|(title, _)| Cell::inked(Ink::Bold, title.as_str())).collect();
         let mut text = String::new();
@@ -131,37 +143,114 @@ impl Table {
 
     /// Columns by their place. On a screen of known width, only those in which there is anything.
     fn shown_columns(&self, screen: &Screen) -> Vec<usize> {
-        let is_empty = |column: usize| {
-            self.rows.iter().all(|row| row.get(column).is_none_or(|cell| cell.text.trim().is_empty()))
+        let all_are = |column: usize, nothing: &str| {
+            self.rows.iter().all(|row| row.get(column).is_none_or(|cell| cell.text.trim() == nothing))
         };
-        let drops = screen.width.is_some() && !self.rows.is_empty();
-        (0..self.columns.len()).filter(|column| !drops || !is_empty(*column)).collect()
+        let Some(width) = screen.width.filter(|_| !self.rows.is_empty()) else {
+            return (0..self.columns.len()).collect();
+        };
+        let mut columns: Vec<usize> =
+            (0..self.columns.len()).filter(|column| !all_are(*column, "")).collect();
+        let widths: Vec<usize> = columns.iter().map(|column| self.natural_width(*column)).collect();
+        if line_width(&widths) > width {
+            columns.retain(|column| !self.optional.contains(column) || !all_are(*column, "0"));
+        }
+        columns
+    }
+
+    fn texts(&self, column: usize) -> impl Iterator<Item = String> {
+        self.rows.iter().filter_map(move |row| row.get(column)).map(|cell| on_one_line(&cell.text))
+    }
+
+    fn title(&self, column: usize) -> &str {
+        self.columns.get(column).map_or("", |(title, _)| title)
+    }
+
+    /// The width of a column's longest text.
+    fn natural_width(&self, column: usize) -> usize {
+        self.texts(column).map(|text| width_of(&text)).max().unwrap_or(0).max(width_of(self.title(column)))
     }
 
     /// The width of each of these columns: of its longest text, or less where the screen is too narrow. Numbers keep
     /// theirs.
     fn widths(&self, columns: &[usize], screen_width: Option<usize>) -> Vec<usize> {
-        let width = |column: &usize| {
-            let title = self.columns.get(*column).map_or(0, |(title, _)| width_of(title));
-            let cells = self.rows.iter().filter_map(|row| row.get(*column));
-            cells.map(|cell| width_of(&on_one_line(&cell.text))).max().unwrap_or(0).max(title)
+        let mut widths: Vec<usize> = columns.iter().map(|column| self.natural_width(*column)).collect();
+        let Some(screen_width) = screen_width.filter(|width| line_width(&widths) > *width) else {
+            return widths;
         };
-        let mut widths: Vec<usize> = columns.iter().map(width).collect();
-        let Some(screen_width) = screen_width else { return widths };
+        let needed = self.needed_widths(columns);
         for least in NARROWED {
             loop {
                 let excess = line_width(&widths).saturating_sub(screen_width);
                 let texts =
-                    widths.iter_mut().zip(columns).filter(|(_, column)| self.side(**column) == Side::Left);
-                let widest = texts.map(|(width, _)| width).filter(|width| **width > least).max();
+                    widths.iter_mut().zip(columns).zip(&needed).filter(|((width, column), needed)| {
+                        self.side(**column) == Side::Left && **width > least.max(**needed)
+                    });
+                let widest =
+                    texts.map(|((width, _), needed)| (width, needed)).max_by_key(|(width, _)| **width);
                 match widest {
-                    Some(widest) if excess > 0 => *widest = widest.saturating_sub(excess.min(8)).max(least),
+                    Some((widest, needed)) if excess > 0 => {
+                        *widest = widest.saturating_sub(excess.min(8)).max(least).max(*needed);
+                    }
                     _ => break,
                 }
             }
         }
         widths
     }
+
+    /// What each of these columns needs so that its title can be read, and is told from others, and so that its texts
+    /// can be told apart. What would need too much is not heeded.
+    fn needed_widths(&self, columns: &[usize]) -> Vec<usize> {
+        let titles = columns.iter().map(|column| self.title(*column).to_owned()).collect();
+        let among_titles = distinct_width(titles);
+        let needed = |column: &usize| {
+            let title = width_of(self.title(*column));
+            let of_title = if title > TITLE_MAX { 0 } else { title }.max(title.min(among_titles));
+            of_title.max(distinct_width(self.texts(*column).collect()))
+        };
+        columns.iter().map(needed).collect()
+    }
+
+    /// The same widths, with what room a line has left given to texts of it that are cut.
+    fn widened(
+        &self,
+        columns: &[usize],
+        mut widths: Vec<usize>,
+        lines: &[Range<usize>],
+        screen_width: Option<usize>,
+    ) -> Vec<usize> {
+        let Some(screen_width) = screen_width else { return widths };
+        for (n, line) in lines.iter().enumerate() {
+            let indent = if n > 0 { INDENT.len() } else { 0 };
+            let (Some(widths), Some(columns)) = (widths.get_mut(line.clone()), columns.get(line.clone()))
+            else {
+                continue;
+            };
+            let mut left = screen_width.saturating_sub(indent + line_width(widths));
+            for (width, column) in widths.iter_mut().zip(columns) {
+                let more = self.natural_width(*column).saturating_sub(*width).min(left);
+                *width += more;
+                left -= more;
+            }
+        }
+        widths
+    }
+}
+
+/// The places that these texts need to be told apart when they are cut there, but for those that need too many.
+fn distinct_width(mut texts: Vec<String>) -> usize {
+    texts.sort_unstable();
+    texts.dedup();
+    let needed = |(one, next): (&String, &String)| {
+        let shared = one.chars().zip(next.chars()).take_while(|(a, b)| a == b).count();
+        let first_that_differs: String = next.chars().take(shared + 1).collect();
+        // The sign that more follows has a place, too.
+        let is_whole = first_that_differs.len() == next.len();
+        width_of(&first_that_differs) + usize::from(!is_whole)
+    };
+    let all = texts.iter().zip(texts.iter().skip(1)).map(needed);
+    all.filter(|width| *width <= DISTINCT_MAX).max().unwrap_or(0)
 }
 
 fn line_width(widths: &[usize]) -> usize {
@@ -193,7 +282,7 @@ pub fn shortened(text: &str, width: usize) -> String {
     let mut kept = String::new();
     let mut left = width.saturating_sub(1);
     for c in text.chars() {
-        let n = c.width().unwrap_or(0);
+        let n = places(c);
         if n > left {
             break;
         }
@@ -206,9 +295,15 @@ pub fn shortened(text: &str, width: usize) -> String {
     kept
 }
 
-/// How many places of a terminal a text takes: wide characters take two.
+/// How many places of a terminal a text takes: wide characters take two, and characters that some terminals join to one
+/// take what they take elsewhere.
 pub fn width_of(text: &str) -> usize {
-    text.width()
+    text.chars().map(places).sum()
+}
+
+fn places(c: char) -> usize {
+    // It makes the character before it a wide one.
+    if c == '\u{fe0f}' { 1 } else { c.width().unwrap_or(0) }
 }
 
 #[cfg(test)]
@@ -267,6 +362,8 @@ mod tests {
         assert_eq!(table.render(&Screen::default()), "NAME         N\n漢字の名前   1\nplain       22\n");
         assert_eq!(super::shortened("漢字の名前", 6), "漢字…");
         assert_eq!(super::shortened("漢字", 4), "漢字");
+        // Not every terminal joins the three of these.
+        assert_eq!([super::width_of("x👩\u{200d}🔬"), super::width_of("❤\u{fe0f}")], [5, 2]);
     }
 
     #[test]
@@ -274,8 +371,51 @@ mod tests {
         let mut table = Table::new(&["A", ">FIRST", ">SECOND", "B"]);
         table.row(vec!["x".repeat(50).into(), "1,000,000".into(), "2,000,000".into(), "y".repeat(50).into()]);
         let text = table.render(&on(24));
-        assert_eq!(text, "A           FIRST\n       SECOND  B\nxxxxx…  1,000,000\n    2,000,000  yyyyy…\n");
+        assert_eq!(
+            text,
+            "A                  FIRST\n       SECOND  B\nxxxxxxxxxxxx…  1,000,000\n    2,000,000  yyyyyyyy…\n"
+        );
         assert!(widest(&text) <= 24);
+    }
+
+    #[test]
+    fn what_tells_rows_and_columns_apart_is_not_cut_off() {
+        let mut table =
+            Table::new(&["KIND", "NAME", ">MEAN", "WHERE", "parameter_of_pressure", "parameter_of_heat"]);
+        for (name, place) in [("docking-fast", "cluster-a"), ("docking-slow", "cluster-b")] {
+            let words = ["application", name, "1.25", place, "1013", "300"];
+            table.row(words.map(Cell::from).to_vec());
+        }
+        let text = table.render(&on(44));
+        for whole in ["docking-f", "docking-s", "cluster-a", "cluster-b", "parameter_of_p", "parameter_of_h"]
+        {
+            assert!(text.contains(whole), "{whole}: {text}");
+        }
+        assert!(widest(&text) <= 44, "{text}");
+        let two = |one: &str, next: &str| super::distinct_width(vec![one.into(), next.into()]);
+        assert_eq!(
+            [two("same", "same"), two("dock", "docking"), two("a1", "a2"), two("ab1x", "ab2x")],
+            [0, 6, 2, 4]
+        );
+    }
+
+    #[test]
+    fn room_that_a_folded_line_has_left_is_given_to_what_is_cut() {
+        let mut table = Table::new(&[">TASK", "receptor", "ligand", ">TEMPERATURE", "WHY"]);
+        let why = "ended with exit code 3";
+        table.row(["1", "kinase-mice", "aspirin", "300.0", why].map(Cell::from).to_vec());
+        let text = table.render(&on(40));
+        assert!(text.ends_with(&format!("\n    {why}\n")), "{text}");
+        assert!(text.contains("kinase-mice  aspirin"), "{text}");
+    }
+
+    #[test]
+    fn columns_of_zeros_that_may_be_left_out_are_where_the_screen_is_too_narrow() {
+        let mut table = Table::new(&["NAME", ">?FAILURES", ">?WAITING", ">PILOTS"]);
+        table.row(vec!["local".into(), "0".into(), "1".into(), "0".into()]);
+        assert_eq!(table.render(&on(24)), "NAME   WAITING  PILOTS\nlocal        1       0\n");
+        assert!(table.render(&on(80)).contains("FAILURES"));
+        assert!(table.render(&Screen::default()).contains("FAILURES"));
     }
 
     #[test]

@@ -18,7 +18,7 @@ use profiles::{
     quantity::{Duration, Quantity},
     store::StoreProfile,
 };
-use protocol::job::{Locator, Problem, in_file, parse_yaml};
+use protocol::job::{Locator, Problem, in_file, parse_yaml, unreadable};
 use scheduler::{engine::settings::Settings, policy::Policies, time::Span};
 use serde::{
     Deserialize, Deserializer,
@@ -36,7 +36,7 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be read.
-    #[error("failed to read {}: {source}", .path.display())]
+    #[error("{}", unreadable(.path, .source))]
     File {
         /// The file.
         path: PathBuf,

@@ -31,6 +31,9 @@ pub use author::{
     Fields, JobFile, Locator, Node, Places, Reader, env_from_refusal, in_file, job_schema, load_file,
     load_file_text, load_job_file, load_job_text, load_lines, load_text, parse_yaml, same_tasks,
 };
+// It is said of other files, too.
+#[cfg(feature = "author")]
+pub use author::unreadable;
 pub use compile::{Compiled, Sink, TaskCommand, WorkDir};
 #[cfg(feature = "author")]
 pub use extract::{Extracted, Extractor};

@@ -10,7 +10,7 @@ use std::{
 
 use clap::{Args, Subcommand};
 
-use protocol::job::load_file_text;
+use protocol::job::{load_file_text, unreadable};
 
 use self::wfcommons::Emulation;
 use crate::{
@@ -77,7 +77,7 @@ pub fn run(args: &ImportArgs) -> Result<Outcome, Failure> {
         true => std::io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes),
         false => fs::read(file),
     };
-    let bytes = read.map_err(|error| Failure::file("read", file, &error))?;
+    let bytes = read.map_err(|error| Failure::from(vec![unreadable(file, &error)]))?;
     let shown = file.display();
     let text = text_of(bytes, file)?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);

@@ -24,7 +24,7 @@ use manager::{
 };
 use nix::fcntl::{Flock, FlockArg};
 use profiles::platform::PlatformProfile;
-use protocol::job::Problem;
+use protocol::job::{Problem, unreadable};
 use scheduler::{resources::Resources, time::Span};
 use serde_yaml::{Mapping, Value};
 
@@ -250,7 +250,7 @@ fn read(args: &AttachArgs) -> Result<(String, ManagerFile), Failure> {
     let text = match std::fs::read(&args.config) {
         Ok(bytes) => utf8(bytes, &args.config)?,
         Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
-        Err(error) => return Err(Failure::file("read", &args.config, &error)),
+        Err(error) => return Err(vec![unreadable(&args.config, &error)].into()),
     };
     let file = parse(&text, &args.config)?;
     let named = |platform: &PlatformProfile| {

@@ -6,6 +6,7 @@ use std::{
 };
 
 use clap::Args;
+use protocol::job::unreadable;
 use scheduler::engine::{interface::PlatformMode, views::PlatformView};
 
 use super::{attach, entry, reload};
@@ -136,7 +137,7 @@ async fn leave(client: &Client, name: &str, args: &DetachArgs) -> Result<Platfor
 /// The file without the platform, and the names of the platforms that its entry stands for.
 fn without(path: &Path, name: &str) -> Result<(String, Vec<String>), Failure> {
     let refused = |what: String| Failure::bad_input(format!("{}: {what}", path.display()));
-    let bytes = std::fs::read(path).map_err(|error| Failure::file("read", path, &error))?;
+    let bytes = std::fs::read(path).map_err(|error| Failure::from(vec![unreadable(path, &error)]))?;
     let text = utf8(bytes, path)?;
     let mut before = attach::parse(&text, path)?;
     let Some(index) = before.platforms.iter().position(|platform| platform.name() == name) else {

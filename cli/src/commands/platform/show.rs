@@ -75,7 +75,7 @@ pub(in crate::commands) fn state(platform: &PlatformView, is_live: bool) -> &'st
 
 fn facts(platform: &PlatformView, is_live: bool, reasons: &[ReasonRow]) -> Facts {
     let mut facts = Facts::default();
-    facts.add("platform", format!("{}, {}", platform.name, platform.adapter));
+    facts.add("platform", format!("{} (adapter {})", platform.name, platform.adapter));
     let is = match state(platform, is_live) {
         "detached" => "not in the configuration of the manager that runs",
         word => word,

@@ -332,7 +332,7 @@ async fn submit(
     // What fails at once is over before anybody could ask for news of it.
     let news = client.all_events().await?;
     let submitted = client.submit(request).await?;
-    access::last::remember(&args.dir, Some(submitted.job));
+    access::last::remember_run(&args.dir, Some(submitted.job));
     let place = (!args.quiet).then(|| place(args));
     let latecomers = company::tell_paused(client, &BTreeSet::from([submitted.job]), place.as_deref()).await?;
     let before = client.job(submitted.job).await?;

@@ -118,7 +118,7 @@ async fn submit(
     match_by_names(client, &mut request.workflow).await?;
     let submitted = client.submit_workflow(&request).await?;
     let jobs: Vec<JobId> = submitted.stages.iter().map(|stage| stage.job).collect();
-    last::remember(&args.dir, jobs.iter().copied().max());
+    last::remember_run(&args.dir, jobs.iter().copied().max());
     let own: BTreeSet<JobId> = jobs.iter().copied().collect();
     let place = (!args.quiet).then(|| place(args));
     company::tell_paused(client, &own, place.as_deref()).await?;

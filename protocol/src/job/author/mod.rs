@@ -162,6 +162,21 @@ pub fn load_text(path: &Path) -> Result<String, Vec<Problem>> {
     })
 }
 
+/// What is wrong with a file that people name and that cannot be opened or read.
+pub fn unreadable(path: &Path, error: &std::io::Error) -> Problem {
+    use std::io::ErrorKind;
+    let (found, expected) = match error.kind() {
+        ErrorKind::NotFound | ErrorKind::NotADirectory => ("no such file".to_owned(), "check the path"),
+        ErrorKind::IsADirectory => ("a folder".to_owned(), "name a file"),
+        kind => {
+            let is_permission = kind == ErrorKind::PermissionDenied;
+            let expected = if is_permission { "check its permissions" } else { "check the path" };
+            (format!("a file that cannot be read ({})", sources::words(error)), expected)
+        }
+    };
+    Problem { file: Some(path.display().to_string()), ..Problem::new("", found, expected) }
+}
+
 /// Resolves the text of a job file. `name` is what its problems call the file, and its stem the
 /// job's default name; relative paths start from `base_dir`, which must be absolute.
 ///

@@ -148,7 +148,10 @@ impl Reader<'_> {
         let entries = self.entries(node, "write amounts like {licence: 1}")?;
         let mut amounts = BTreeMap::new();
         for (name, node) in entries {
-            if let Some(amount) = self.integer(&node, (0, i128::from(u64::MAX))) {
+            if let "cores" | "memory" | "gpus" = name.as_str() {
+                let found = format!("`{name}`, which has a field of its own");
+                self.report::<()>(&node.path, found, format!("write resources.{name}"));
+            } else if let Some(amount) = self.integer(&node, (0, i128::from(u64::MAX))) {
                 amounts.insert(name, amount);
             }
         }

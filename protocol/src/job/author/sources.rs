@@ -68,7 +68,7 @@ impl SourceError {
     }
 }
 
-fn words(error: &std::io::Error) -> String {
+pub(super) fn words(error: &std::io::Error) -> String {
     let words = error.to_string();
     words.split(" (os error ").next().unwrap_or_default().to_lowercase()
 }

@@ -322,3 +322,24 @@ fn a_job_file_from_a_pipe_starts_from_the_current_folder() {
     let problems = load_job_file(format!("/dev/fd/{}", reader.as_raw_fd()).as_ref()).unwrap_err();
     assert!(problems[0].to_string().starts_with("pipe:2: comand: found an unknown field"), "{problems:?}");
 }
+
+#[test]
+fn amounts_that_have_fields_of_their_own_are_no_generic_resources() {
+    let folder = folder();
+    for name in ["cores", "memory", "gpus"] {
+        let said = shown(folder.path(), &format!("command: [echo]\nresources: {{generic: {{{name}: 2}}}}"));
+        let expected =
+            format!("resources.generic.{name}: `{name}` has a field of its own; write resources.{name}");
+        assert!(said.contains(&expected), "{said}");
+    }
+}
+
+#[test]
+fn files_that_cannot_be_read_are_told_of_in_the_same_words_everywhere() {
+    let folder = folder();
+    let told = |path: &Path| super::unreadable(path, &std::fs::read(path).unwrap_err()).to_string();
+    let (missing, name) = (folder.path().join("none.yaml"), folder.path().display());
+    assert_eq!(told(&missing), format!("{name}/none.yaml: there is no such file; check the path"));
+    assert_eq!(told(&missing), load_job_file(&missing).unwrap_err()[0].to_string());
+    assert_eq!(told(folder.path()), format!("{name}: found a folder; name a file"));
+}
