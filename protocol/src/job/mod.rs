@@ -6,6 +6,7 @@
 
 #[cfg(feature = "author")]
 mod author;
+pub mod commands;
 mod compile;
 mod estimates;
 #[cfg(feature = "author")]
