@@ -20,7 +20,7 @@ use clap::Args;
 use protocol::address::shown;
 use protocol::job::{
     CommandLine, Compiled, JobFile, JobSpec, Keep, Places, Problem, StageSpec, Stream, WorkflowSpec,
-    env_from_refusal, load_file,
+    env_from_refusal, load_file, refuse_not_utf8,
 };
 
 use crate::{
@@ -379,6 +379,9 @@ impl JobInput {
 /// The program at the beginning of a shell line, when it is a plain word: a name for the job.
 fn first_word(line: &str) -> Option<String> {
     let word = line.split_whitespace().next()?;
+        if let Some(problem) = refuse_not_utf8("the working folder", &base_dir) {
+            return Err(one(problem));
+        }
     let name = Path::new(word).file_name()?.to_str()?;
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
     name.chars().all(is_plain).then(|| name.to_owned())

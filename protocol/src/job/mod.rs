@@ -30,7 +30,7 @@ mod workflow;
 #[cfg(feature = "author")]
 pub use author::{
     Fields, JobFile, Locator, Node, Places, Reader, env_from_refusal, in_file, job_schema, load_file,
-    load_file_text, load_job_file, load_job_text, load_lines, load_text, parse_yaml, same_tasks,
+    load_file_text, load_job_file, load_job_text, load_lines, load_text, parse_yaml, refuse_not_utf8, same_tasks,
 };
 pub use compile::{Compiled, Sink, TaskCommand, WorkDir};
 #[cfg(feature = "author")]
