@@ -19,7 +19,7 @@ use clap::Args;
 
 use protocol::address::shown;
 use protocol::job::{
-    CommandLine, Compiled, JobFile, JobSpec, Keep, Places, Problem, StageSpec, Stream, WorkflowSpec,
+    CommandLine, Compiled, JobFile, JobSpec, Keep, LineEnds, Places, Problem, StageSpec, Stream, WorkflowSpec,
     env_from_refusal, load_file, refuse_not_utf8,
 };
 
@@ -114,6 +114,7 @@ impl JobInput {
         // Otherwise the same mistake is named twice.
         if problems.is_empty() {
             problems = spec.validate();
+            problems.extend(LineEnds::default().of_command("command", &spec.command, &spec.base_dir));
             problems.extend(spec.validate_to_submit());
         }
         if problems.is_empty() { Ok(spec) } else { Err(self.placed(problems).into()) }
@@ -228,11 +229,14 @@ impl JobInput {
     pub fn resolve_for_others(&self) -> Result<JobSpec, Failure> {
         let spec = self.resolve()?;
         if let Some(problem) = program::missing(&spec) {
-            show::say(&format!(
-                "warning: {}: {} here; tasks need it where they run",
-                problem.path,
-                problem.sentence()
-            ));
+            let told = match problem.found.ends_with("\\r") {
+                // The file is here, and what is wrong with it is wrong everywhere.
+                true => problem.to_string(),
+                false => {
+                    format!("{}: {} here; tasks need it where they run", problem.path, problem.sentence())
+                }
+            };
+            show::say(&format!("warning: {told}"));
         }
         self.say_doubts(&spec);
         Ok(spec)

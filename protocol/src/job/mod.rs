@@ -14,6 +14,7 @@ mod extract;
 mod files;
 mod flow;
 pub mod limits;
+mod line_ends;
 mod meeting;
 mod positions;
 mod problem;
@@ -40,6 +41,7 @@ pub use files::{
     safe_relative,
 };
 pub use problem::Problem;
+pub use line_ends::LineEnds;
 pub(crate) use problem::sentence;
 pub use shebang::{SHEBANG_BYTES_MAX, interpreter, windows_shebang};
 pub use spec::{

@@ -1,8 +1,6 @@
 //! From the form of a job file to a job that needs no file any more.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
 use crate::job::author::environment;
@@ -11,7 +9,7 @@ use crate::job::author::form::{CsvForm, JobForm, NamedSource, Source, SweepEntry
 use crate::job::author::sources::{self, SourceError};
 use crate::job::author::{pattern, table};
 use crate::job::problem::quoted;
-use crate::job::{CommandLine, JobSpec, Problem, Results, SHEBANG_BYTES_MAX, WorkDirPolicy, windows_shebang};
+use crate::job::{CommandLine, JobSpec, LineEnds, Problem, Results, WorkDirPolicy};
 use crate::sweep::{Column, Dimension, IntegerRange, Sample, Sweep, Values};
 use crate::template::{BUILT_IN_NAMES, is_parameter_name};
 
@@ -137,7 +135,7 @@ impl Resolver<'_> {
     fn program(&mut self, command: &CommandLine) {
         let (field, program) = match command {
             CommandLine::Args(args) => ("command[0]", args.first()),
-            CommandLine::Shell(line) => return self.first_of_line(line),
+            CommandLine::Shell(_) => ("command", None),
         };
         let Some(program) = program else { return };
         if program.starts_with('/') || !program.contains('/') || program.contains('{') {
@@ -149,6 +147,9 @@ impl Resolver<'_> {
         match std::fs::metadata(self.base_dir.join(program)) {
             Err(_) => {
                 refuse(
+        if let Some(problem) = LineEnds::default().of_command(field, command, self.base_dir) {
+            return self.problems.push(problem);
+        }
                     format!("no program {}", quoted(program)),
                     "relative paths start from the job file's folder",
                 );
@@ -160,23 +161,7 @@ impl Resolver<'_> {
                 let expected = format!("make it executable with: chmod +x {program}");
                 refuse(format!("{}, which is not executable", quoted(program)), &expected);
             }
-            Ok(_) => {
-                if let Some((found, expected)) = windows_script(self.base_dir, program) {
-                    refuse(found, &expected);
-                }
-            }
-        }
-    }
-
-    /// A script beside the job file that a shell line begins with: a shell would only say that it is not found.
-    fn first_of_line(&mut self, line: &str) {
-        let Some(word) = line.split_whitespace().next() else { return };
-        let is_plain = word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-./".contains(&byte));
-        if !is_plain || !word.contains('/') || word.starts_with('/') {
-            return;
-        }
-        if let Some((found, expected)) = windows_script(self.base_dir, word) {
-            self.problems.push(Problem::new("command", found, expected));
+            Ok(_) => {}
         }
     }
 
@@ -298,22 +283,6 @@ impl Resolver<'_> {
 /// Whether a parameter may have this name.
 fn is_name_of_parameter(name: &str) -> bool {
     is_parameter_name(name) && !BUILT_IN_NAMES.contains(&name)
-}
-
-/// What is wrong with a script whose first line ends with a carriage return, and what would be right.
-fn windows_script(base_dir: &Path, program: &str) -> Option<(String, String)> {
-    let path = base_dir.join(program);
-    if !path.is_file() {
-        return None;
-    }
-    let mut start = Vec::new();
-    File::open(path).ok()?.take(SHEBANG_BYTES_MAX as u64).read_to_end(&mut start).ok()?;
-    let line = windows_shebang(&start)?;
-    let found = format!("{}, whose first line {} ends with \\r", quoted(program), quoted(&line));
-    let expected = format!(
-        "no system finds a program of that name; give the script Unix line ends: sed -i 's/\\r$//' {program}"
-    );
-    Some((found, expected))
 }
 
 /// Stands for values that could not be read: a number, so that no format complains.
