@@ -30,8 +30,9 @@ mod workflow;
 
 #[cfg(feature = "author")]
 pub use author::{
-    Fields, JobFile, Locator, Node, Places, Reader, env_from_refusal, in_file, job_schema, load_file,
-    load_file_text, load_job_file, load_job_text, load_lines, load_text, parse_yaml, refuse_not_utf8, same_tasks,
+    Fields, JobFile, Locator, Node, Places, Reader, env_from_refusal, in_file, is_secret_value, job_schema,
+    load_file, load_file_text, load_job_file, load_job_text, load_lines, load_text, parse_yaml,
+    refuse_not_utf8, same_tasks,
 };
 pub use compile::{Compiled, Sink, TaskCommand, WorkDir};
 #[cfg(feature = "author")]
@@ -40,8 +41,8 @@ pub use files::{
     Input, Keying, LocalFile, Objects, Output, OutputTarget, Several, Source, TaskInput, TaskOutputFile,
     safe_relative,
 };
-pub use problem::Problem;
 pub use line_ends::LineEnds;
+pub use problem::Problem;
 pub(crate) use problem::sentence;
 pub use shebang::{SHEBANG_BYTES_MAX, interpreter, windows_shebang};
 pub use spec::{

@@ -27,7 +27,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 pub use by_name::same_tasks;
-pub use environment::env_from_refusal;
+pub use environment::{env_from_refusal, is_secret_value};
 pub use locate::Locator;
 pub use read::{Fields, Node, Reader};
 pub use schema::job_schema;
