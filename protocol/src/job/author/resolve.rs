@@ -71,12 +71,14 @@ pub(super) fn resolve(form: JobForm, file_name: &str, base_dir: &Path) -> (JobSp
 }
 
 /// What is missing of the sweep, so that nothing is reported that only follows from it.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 struct Gaps {
     /// Some values could not be read: sizes mean nothing.
     has_unknown_values: bool,
     /// Some names could not be read: an unknown name may be one of them.
     has_unknown_names: bool,
+    /// A table has a column that can be no parameter: another character may part its values.
+    has_unfit_columns: bool,
 }
 
 pub(super) struct Resolver<'a> {
@@ -93,7 +95,7 @@ impl Resolver<'_> {
         if self.gaps.has_unknown_values {
             problems.retain(|problem| problem.path != "sweep" && problem.path != "sweep.sample.n");
         }
-        if !self.gaps.has_unknown_names {
+        if !self.gaps.has_unknown_names && !self.gaps.has_unfit_columns {
             problems.extend(spec.validate_templates());
         }
         problems.extend(spec.validate_to_submit());
@@ -109,6 +111,14 @@ impl Resolver<'_> {
                     problem.expected =
                         "name it in the line of names, or say which columns are used: `columns: [a, b]`"
                             .to_owned();
+                } else if let Some(separator) =
+                    name.chars().find(|c| "|;:\t".contains(*c)).filter(|_| is_of_table)
+                {
+                    problem.expected = format!(
+                        "if that parts the values, say so: `delimiter: {:?}`; otherwise give the column another name: \
+                         `columns: {{my_name: {name:?}}}`",
+                        separator.to_string()
+                    );
                 } else if is_of_table && !self.gaps.has_unknown_names && !is_name_of_parameter(name) {
                     problem.expected = format!(
                         "{}; give the column another name: `columns: {{my_name: {name:?}}}`, with all that are used",
@@ -137,6 +147,9 @@ impl Resolver<'_> {
             CommandLine::Args(args) => ("command[0]", args.first()),
             CommandLine::Shell(_) => ("command", None),
         };
+        if let Some(problem) = LineEnds::default().of_command(field, command, self.base_dir) {
+            return self.problems.push(problem);
+        }
         let Some(program) = program else { return };
         if program.starts_with('/') || !program.contains('/') || program.contains('{') {
             return;
@@ -147,9 +160,6 @@ impl Resolver<'_> {
         match std::fs::metadata(self.base_dir.join(program)) {
             Err(_) => {
                 refuse(
-        if let Some(problem) = LineEnds::default().of_command(field, command, self.base_dir) {
-            return self.problems.push(problem);
-        }
                     format!("no program {}", quoted(program)),
                     "relative paths start from the job file's folder",
                 );
@@ -259,6 +269,7 @@ impl Resolver<'_> {
                 return None;
             }
         };
+        self.gaps.has_unfit_columns |= table.iter().any(|(name, _)| !is_name_of_parameter(name));
         let columns = table.into_iter().map(|(name, values)| {
             self.origins.insert(
                 name.clone(),
@@ -271,12 +282,12 @@ impl Resolver<'_> {
 
     /// Whether nothing that was found so far is of files or parameters.
     pub(super) fn knows_files(&self) -> bool {
-        let Gaps { has_unknown_values, has_unknown_names } = self.gaps;
+        let Gaps { has_unknown_values, has_unknown_names, .. } = self.gaps;
         !has_unknown_values && !has_unknown_names && !self.problems.iter().any(Problem::is_of_files)
     }
 
     fn forget_names(&mut self) {
-        self.gaps = Gaps { has_unknown_values: true, has_unknown_names: true };
+        self.gaps = Gaps { has_unknown_values: true, has_unknown_names: true, ..self.gaps };
     }
 }
 
