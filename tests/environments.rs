@@ -86,6 +86,10 @@ fn tasks_have_the_same_environment_by_run_and_by_submit() {
         let told = format!("${name}, which is set here and does not go along; {told}");
         assert!(String::from_utf8_lossy(&said).contains(&told), "{}", String::from_utf8_lossy(&said));
     }
+    let token = "A=ghp_0123456789abcdefghijklmnop";
+    let said = sandbox.run(&["check", "--env", token, "--", "true"]).stderr;
+    let told = "env.A looks like a secret, which all see who see the job";
+    assert!(String::from_utf8_lossy(&said).contains(told), "{}", String::from_utf8_lossy(&said));
     sandbox.write("job.yaml", "command: 'true'\nenv_from: submit\n");
     for command in ["check", "submit"] {
         let output = with(sandbox.command(&[command, "job.yaml"]), &mine).output().expect("it runs");

@@ -2,7 +2,7 @@
 
 use std::{
     io::ErrorKind,
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
@@ -30,16 +30,40 @@ const IN_USE_PAUSE: Duration = Duration::from_millis(20);
 /// A configuration for a manager in this folder, which is made when it is not there.
 ///
 /// # Errors
-/// The folder cannot be made, or this program not be found again.
+/// The folder's path is not UTF-8: nothing is made then. It cannot be made, or this program not be found again.
 pub fn config(folder: PathBuf) -> Result<Config, Failure> {
+    refuse_not_utf8(&folder)?;
+    config_of(folder)
+}
+
+/// Access files, tokens and batch scripts carry the path of a manager's folder as text.
+fn refuse_not_utf8(folder: &Path) -> Result<(), Failure> {
+    let Ok(absolute) = std::path::absolute(folder) else { return Ok(()) };
+    // What is there already may be a link; the rest is made.
+    let real = absolute.ancestors().find_map(|there| {
+        let rest = absolute.strip_prefix(there).ok()?;
+        Some(there.canonicalize().ok()?.join(rest))
+    });
+    let real = real.unwrap_or(absolute);
+    match real.to_str() {
+        Some(_) => Ok(()),
+        None => Err(Failure::bad_input(format!(
+            "the manager's folder `{}` is not UTF-8; its path stands as text in access files and batch scripts: name \
+             another one with --dir, or rename it",
+            real.as_os_str().as_encoded_bytes().escape_ascii()
+        ))),
+    }
+}
+
+fn config_of(folder: PathBuf) -> Result<Config, Failure> {
     if folder.exists() && !folder.is_dir() {
         let shown = folder.display();
         return Err(Failure::infrastructure(format!("{shown} is no folder; name another with --dir")));
     }
     private::make_folder(&folder).map_err(|error| Failure::file("make the folder", &folder, &error))?;
     let folder = folder.canonicalize().map_err(|error| Failure::file("use the folder", &folder, &error))?;
-    let program = std::env::current_exe()
-        .map_err(|error| Failure::file("find", std::path::Path::new("this program"), &error))?;
+    let program =
+        std::env::current_exe().map_err(|error| Failure::file("find", Path::new("this program"), &error))?;
     let program = program.to_str().map(str::to_owned).ok_or_else(|| {
         Failure::infrastructure(format!("the path of this program is not UTF-8: {}", program.display()))
     })?;
@@ -50,7 +74,7 @@ pub fn config(folder: PathBuf) -> Result<Config, Failure> {
 
 /// What this host has for tasks.
 pub fn host_capacity() -> Resources {
-    let node = agent::node::discover(std::path::Path::new("/"), &|name| std::env::var(name).ok());
+    let node = agent::node::discover(Path::new("/"), &|name| std::env::var(name).ok());
     Resources {
         cores: node.n_cores,
         memory_bytes: node.memory_bytes,
@@ -141,7 +165,8 @@ fn remedy(error: &StartError) -> &'static str {
 /// # Errors
 /// The store cannot be read, or somebody else has it open.
 pub async fn open_store(folder: PathBuf) -> Result<(Manager, Client), Failure> {
-    let mut config = config(folder)?;
+    // One of an earlier version may have any name.
+    let mut config = config_of(folder)?;
     config.is_offline = true;
     start(config).await
 }
@@ -171,5 +196,30 @@ fn user() -> String {
         Ok(Some(user)) => user.name,
         // Containers run as users that no file knows.
         Ok(None) | Err(_) => format!("uid-{uid}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
+
+    use super::*;
+
+    #[test]
+    fn folder_whose_path_is_not_utf8_is_refused_before_it_is_made() {
+        let here = tempfile::tempdir().unwrap();
+        let latin = here.path().join(OsStr::from_bytes(b"s\xe9"));
+        std::fs::create_dir(&latin).unwrap();
+        std::os::unix::fs::symlink(&latin, here.path().join("link")).unwrap();
+        for folder in [latin.join("m"), here.path().join("link/m"), here.path().join("link")] {
+            let told = match config(folder.clone()) {
+                Err(Failure::BadInput(lines)) => lines.join("\n"),
+                Err(_) | Ok(_) => panic!("{}", folder.display()),
+            };
+            assert!(told.contains(r"s\xe9") && told.contains("is not UTF-8"), "{told}");
+        }
+        assert!(!latin.join("m").exists());
+        std::os::unix::fs::symlink(here.path(), latin.join("back")).unwrap();
+        assert!(config(latin.join("back/m")).is_ok(), "it leads to a path of text");
     }
 }

@@ -1,5 +1,7 @@
 //! A manager's folder and what is in it: files in the place of folders, damaged files, manager.yaml.
 
+use std::os::unix::ffi::OsStrExt;
+
 use crate::page::Page;
 
 /// A folder with a store of one finished job.
@@ -31,6 +33,31 @@ fn folders_that_cannot_be_used_are_explained() {
     elsewhere.env("PILOTFISH_DIR", "nowhere");
     page.case("a folder of the environment that is not there", elsewhere, 3);
     page.close();
+}
+
+#[test]
+fn folder_whose_name_is_not_utf8_is_refused_before_anything_is_written() {
+    let sandbox = tests::Sandbox::new();
+    let latin = std::ffi::OsStr::from_bytes(b"s\xe9");
+    for arguments in [&["serve", "-q"][..], &["run"]] {
+        let mut command = sandbox.command(arguments);
+        command.arg("--dir").arg(latin);
+        if arguments == ["run"] {
+            command.args(["--", "true"]);
+        }
+        let output = command.output().expect("it runs");
+        let said = tests::text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+        assert!(said.contains(r"s\xe9` is not UTF-8; "), "{arguments:?}: {said}");
+        let left: Vec<_> = std::fs::read_dir(sandbox.path()).expect("a folder").flatten().collect();
+        assert!(left.iter().all(|entry| !entry.file_name().as_bytes().starts_with(b"s")), "{left:?}");
+    }
+    let folder = sandbox.path().join(latin);
+    std::fs::create_dir(&folder).expect("a folder");
+    let output = sandbox.command(&["check", "--", "true"]).current_dir(&folder).output().expect("it runs");
+    let said = tests::text(&output.stderr);
+    assert!(said.contains("working folder `") && said.contains("is not UTF-8; "), "{said}");
+    assert_eq!(output.status.code(), Some(2), "{said}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Job files: what is no job file, fields, sweeps, templates, and the files they name.
 
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 
 use crate::page::Page;
 
@@ -17,6 +17,26 @@ fn offered(name: &'static str, cases: &[&str]) {
     }
     assert_eq!(page.sandbox.json(&["jobs"]), serde_json::json!([]), "something was submitted");
     page.close();
+}
+
+#[test]
+fn script_with_windows_line_ends_is_refused_however_its_command_is_given() {
+    let sandbox = tests::Sandbox::new();
+    let script = sandbox.write("crlf.sh", "#!/bin/sh\r\necho\r\n");
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).expect("its mode");
+    for words in [
+        &["check", "--", "./crlf.sh"][..],
+        &["run", "--", "./crlf.sh"],
+        &["run", "--", "time ./crlf.sh {}", ":::", "a"],
+        &["check", "--shell", "--", "X=1 ./crlf.sh | cat"],
+    ] {
+        let output = sandbox.run(words);
+        let said = tests::text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {said}");
+        let expected = "`./crlf.sh`, whose first line `#!/bin/sh` ends with \\r; no system finds a program of that name; give \
+                        the script Unix line ends: sed -i 's/\\r$//' ./crlf.sh";
+        assert!(said.contains(expected), "{words:?}: {said}");
+    }
 }
 
 #[test]

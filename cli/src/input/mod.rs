@@ -19,8 +19,8 @@ use clap::Args;
 
 use protocol::address::shown;
 use protocol::job::{
-    CommandLine, Compiled, JobFile, JobSpec, Keep, Places, Problem, StageSpec, Stream, WorkflowSpec,
-    env_from_refusal, load_file,
+    CommandLine, Compiled, JobFile, JobSpec, Keep, LineEnds, Places, Problem, StageSpec, Stream,
+    WorkflowSpec, env_from_refusal, is_secret_value, load_file, refuse_not_utf8,
 };
 
 use crate::{
@@ -83,9 +83,15 @@ fn doubts_of(spec: &JobSpec) -> Vec<String> {
     };
     let values = spec.env.iter().map(|(name, value)| (format!("env.{name}"), value));
     let texts = words.into_iter().map(|word| ("command".to_owned(), word)).chain(values);
-    if let Some((field, _)) = texts.into_iter().find(|(_, text)| shown(text) != **text) {
+    let is_secret =
+        |field: &str, text: &str| shown(text) != text || (field.starts_with("env.") && is_secret_value(text));
+    if let Some((field, text)) = texts.into_iter().find(|(field, text)| is_secret(field, text)) {
+        let what = match shown(text) == **text {
+            true => "looks like a secret",
+            false => "has an address with a password or a token",
+        };
         doubts.push(format!(
-            "{field} has an address with a password or a token, which all see who see the job; let tasks read it \
+            "{field} {what}, which all see who see the job; let tasks read it \
              from a file that only you can read"
         ));
     }
@@ -108,6 +114,7 @@ impl JobInput {
         let mut spec = self.base()?;
         let mut problems = SetArg::apply_all(&self.set, &mut spec.sweep);
         if !self.command.is_empty() {
+            problems.extend(LineEnds::default().of_command("command", &spec.command, &spec.base_dir));
             problems.extend(self.overrides.refuse_replacement_strings(spec.sweep.names().next()));
         }
         problems.extend(self.overrides.apply(&mut spec));
@@ -239,11 +246,14 @@ impl JobInput {
     pub fn resolve_for_others(&self) -> Result<JobSpec, Failure> {
         let spec = self.resolve()?;
         if let Some(problem) = program::missing(&spec) {
-            show::say(&format!(
-                "warning: {}: {} here; tasks need it where they run",
-                problem.path,
-                problem.sentence()
-            ));
+            let told = match problem.found.ends_with("\\r") {
+                // The file is here, and what is wrong with it is wrong everywhere.
+                true => problem.to_string(),
+                false => {
+                    format!("{}: {} here; tasks need it where they run", problem.path, problem.sentence())
+                }
+            };
+            show::say(&format!("warning: {told}"));
         }
         self.say_doubts(&spec);
         Ok(spec)
@@ -273,10 +283,12 @@ impl JobInput {
     pub fn left_out<'j>(jobs: impl IntoIterator<Item = &'j JobSpec>) -> Option<String> {
         let names: BTreeSet<&str> =
             jobs.into_iter().flat_map(|job| &job.env_left_out).map(String::as_str).collect();
-        (!names.is_empty()).then(|| {
-            let names = names.into_iter().collect::<Vec<_>>().join(", ");
-            format!("env_from leaves out what may be secret or is not UTF-8: {names}")
-        })
+        let is_text = |name: &&str| std::env::var_os(name).is_none_or(|value| value.to_str().is_some());
+        let (secret, other): (Vec<&str>, Vec<&str>) = names.into_iter().partition(is_text);
+        let told = [("what may be secret", secret), ("what is not UTF-8", other)];
+        let told = told.into_iter().filter(|(_, names)| !names.is_empty());
+        let told: Vec<String> = told.map(|(why, names)| format!("{why}: {}", names.join(", "))).collect();
+        (!told.is_empty()).then(|| format!("env_from leaves out {}", told.join("; and ")))
     }
 
     /// What is right but hardly meant: a line each.
@@ -378,6 +390,9 @@ impl JobInput {
         let (command, sweep) = parallel::translate(&command, sources).map_err(one)?;
         let base_dir = std::env::current_dir()
             .map_err(|error| Failure::file("find", Path::new("the current folder"), &error))?;
+        if let Some(problem) = refuse_not_utf8("the working folder", &base_dir) {
+            return Err(one(problem));
+        }
         let mut spec = JobSpec::new(command, base_dir);
         if let CommandLine::Shell(line) = &spec.command {
             spec.name = first_word(line).unwrap_or(spec.name);

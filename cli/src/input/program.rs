@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use protocol::job::{CommandLine, JobSpec, Problem, SHEBANG_BYTES_MAX, interpreter, windows_shebang};
+use protocol::job::{CommandLine, JobSpec, LineEnds, Problem, SHEBANG_BYTES_MAX, interpreter};
 
 /// What the C library searches when PATH is not set.
 const PATH_DEFAULT: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -28,7 +28,7 @@ pub fn missing(spec: &JobSpec) -> Option<Problem> {
         (files, "is in no folder of PATH", "install it, or write its path")
     };
     if let Some(file) = files.iter().find(|file| is_executable(file)) {
-        return script_problem(file, found);
+        return LineEnds::default().of_file(file, program).or_else(|| script_problem(file, found));
     }
     Some(match files.iter().find(|file| file.is_file()) {
         Some(file) => Problem::new(
@@ -63,13 +63,6 @@ fn script_problem(file: &Path, found: impl Fn(&str) -> String) -> Option<Problem
     // Without `/./`.
     let shown: PathBuf = file.components().collect();
     let shown = shown.display();
-    if let Some(line) = windows_shebang(&start) {
-        let what = format!(
-            "has Windows line ends: its first line `{line}` ends with \\r, and no program has a name that ends so"
-        );
-        let expected = format!("give {shown} Unix line ends, like `sed -i 's/\\r$//' FILE` does");
-        return Some(Problem::new("command", found(&what), expected));
-    }
     let named = interpreter(&start).filter(|named| named.starts_with('/') && !Path::new(named).exists())?;
     let what = format!("is to be run by `{named}`, as its first line says, and that does not exist");
     Some(Problem::new(
@@ -117,11 +110,10 @@ mod tests {
         fs::set_permissions(&script, fs::Permissions::from_mode(0o700)).unwrap();
         for (args, path) in [(script.to_str().unwrap(), None), ("script", folder.path().to_str())] {
             let said = told(&[args], path).unwrap();
-            assert!(
-                said.contains("has Windows line ends: its first line `#!/bin/sh` ends with \\r"),
-                "{said}"
-            );
-            assert!(said.starts_with(&format!("command: program `{args}` has")), "{said}");
+            let expected =
+                format!("command: found `{args}`, whose first line `#!/bin/sh` ends with \\r; no system");
+            assert!(said.starts_with(&expected), "{said}");
+            assert!(said.ends_with(&format!("sed -i 's/\\r$//' {args}")), "{said}");
         }
     }
 

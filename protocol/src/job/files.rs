@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::address::{has_user, shown_alone};
 use crate::job::limits::{N_OBJECTS_MAX, N_TEXTS_MAX};
-use crate::job::store_place::{STORE_SCHEME, StorePlace, store_of};
+use crate::job::store_place::{STORE_SCHEME, StorePlace, store_of, store_place};
 use crate::job::taken::{fixed_folder, fixed_part, folder, is_pattern, matches, may_match, plain};
 use crate::job::{JobSpec, Problem, TakenFiles};
 use crate::sweep::{Value, Values};
@@ -676,23 +676,6 @@ fn render_source(template: &Template, from: &str, spec: &JobSpec, job_id: u64, i
 
 fn scope<'a>(spec: &'a JobSpec, job_id: u64, index: u64, values: &'a [Value<'a>]) -> Scope<'a> {
     Scope { values, index, job_id, job_name: &spec.name, cores: spec.cores }
-}
-
-/// The place that a text names. Which stores a job needs is told by its templates.
-fn store_place(text: &str, template: &str, field: impl Fn() -> String) -> Result<StorePlace, Problem> {
-    let place = StorePlace::parse(text).filter(|_| store_of(template).is_some());
-    let has_blanks = text
-        .strip_prefix(STORE_SCHEME)
-        .and_then(|text| text.split_once('/'))
-        .is_some_and(|(_, path)| path.trim() != path);
-    place.ok_or_else(|| {
-        if has_blanks {
-            let expected = "stores drop blanks at the ends of a name, so that two names would be one object: take them out";
-            return Problem::new(field(), crate::job::problem::quoted(text), expected);
-        }
-        let expected = "write store://NAME/PATH, the store's name in letters (`pilotfish stores` lists them)";
-        Problem::new(field(), crate::job::problem::quoted(text), expected)
-    })
 }
 
 fn outside(path: String, found: &str) -> Problem {

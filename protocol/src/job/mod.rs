@@ -6,6 +6,7 @@
 
 #[cfg(feature = "author")]
 mod author;
+pub mod commands;
 mod compile;
 mod estimates;
 #[cfg(feature = "author")]
@@ -13,6 +14,7 @@ mod extract;
 mod files;
 mod flow;
 pub mod limits;
+mod line_ends;
 mod meeting;
 mod positions;
 mod problem;
@@ -28,8 +30,9 @@ mod workflow;
 
 #[cfg(feature = "author")]
 pub use author::{
-    Fields, JobFile, Locator, Node, Places, Reader, env_from_refusal, in_file, job_schema, load_file,
-    load_file_text, load_job_file, load_job_text, load_lines, load_text, parse_yaml, same_tasks,
+    Fields, JobFile, Locator, Node, Places, Reader, env_from_refusal, in_file, is_secret_value, job_schema,
+    load_file, load_file_text, load_job_file, load_job_text, load_lines, load_text, parse_yaml,
+    refuse_not_utf8, same_tasks,
 };
 // It is said of other files, too.
 #[cfg(feature = "author")]
@@ -41,6 +44,7 @@ pub use files::{
     Input, Keying, LocalFile, Objects, Output, OutputTarget, Several, Source, TaskInput, TaskOutputFile,
     safe_relative,
 };
+pub use line_ends::LineEnds;
 pub use problem::Problem;
 pub(crate) use problem::sentence;
 pub use shebang::{SHEBANG_BYTES_MAX, interpreter, windows_shebang};

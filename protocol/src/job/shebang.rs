@@ -3,11 +3,13 @@
 /// Bytes of a file that the kernel looks at for its interpreter.
 pub const SHEBANG_BYTES_MAX: usize = 256;
 
-/// The interpreter line of a script whose lines end as on Windows: the kernel looks for a program whose name ends with
-/// the carriage return, and says that there is no such file. `start`: the first bytes of the file.
+/// The interpreter line of a script whose lines end as on Windows, or with nothing else as on an old Mac: the kernel looks
+/// for a program whose name has the carriage return, and says that there is no such file. `start`: the first bytes of
+/// the file.
 pub fn windows_shebang(start: &[u8]) -> Option<String> {
     let line = start.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
-    let line = line.strip_suffix(b"\r")?;
+    let end = line.iter().position(|byte| *byte == b'\r')?;
+    let line = line.get(..end)?;
     Some(format!("#!{}", String::from_utf8_lossy(line)))
 }
 
@@ -35,6 +37,8 @@ mod tests {
     fn only_a_first_line_that_ends_with_a_carriage_return_is_told() {
         assert_eq!(windows_shebang(b"#!/bin/sh\r\necho\r\n").as_deref(), Some("#!/bin/sh"));
         assert_eq!(windows_shebang(b"#!/usr/bin/env python3\r").as_deref(), Some("#!/usr/bin/env python3"));
+        let of_mac = b"#!/bin/sh\recho hi\recho ho\r";
+        assert_eq!(windows_shebang(of_mac).as_deref(), Some("#!/bin/sh"), "no more than its line");
         for text in ["#!/bin/sh\necho\r\n", "echo\r\n", "", "#!/bin/sh"] {
             assert_eq!(windows_shebang(text.as_bytes()), None, "{text}");
         }

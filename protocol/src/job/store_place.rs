@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::job::files::safe_relative;
+use crate::job::{Problem, files::safe_relative, problem::quoted};
 
 /// How they begin.
 pub const STORE_SCHEME: &str = "store://";
@@ -47,6 +47,42 @@ pub fn is_store_name(text: &str) -> bool {
 pub(super) fn store_of(template: &str) -> Option<&str> {
     let (store, _) = template.strip_prefix(STORE_SCHEME)?.split_once('/')?;
     is_store_name(store).then_some(store)
+}
+
+/// The place that a text names. Which stores a job needs is told by its templates.
+pub(super) fn store_place(
+    text: &str,
+    template: &str,
+    field: impl Fn() -> String,
+) -> Result<StorePlace, Problem> {
+    let place = StorePlace::parse(text).filter(|_| store_of(template).is_some());
+    let has_blanks = text
+        .strip_prefix(STORE_SCHEME)
+        .and_then(|text| text.split_once('/'))
+        .is_some_and(|(_, path)| path.trim() != path);
+    place.ok_or_else(|| {
+        if has_blanks {
+            let expected = "stores drop blanks at the ends of a name, so that two names would be one object: take them out";
+            return Problem::new(field(), quoted(text), expected);
+        }
+        let names_by_value = store_of(template).is_none() && template.contains('{');
+        let has_store = store_of(text).is_some();
+        let (found, expected) = match (names_by_value, has_store) {
+            (true, _) => (
+                template,
+                "write the store's name in letters, without a parameter: which stores a job needs is known before its \
+                 values (`pilotfish stores` lists them)",
+            ),
+            (false, true) => (
+                text,
+                "a path below the store's folder is right: without `..` and `.`, and with a file's name",
+            ),
+            (false, false) => {
+                (text, "write store://NAME/PATH, the store's name in letters (`pilotfish stores` lists them)")
+            }
+        };
+        Problem::new(field(), quoted(found), expected)
+    })
 }
 
 #[cfg(test)]

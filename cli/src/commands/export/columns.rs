@@ -196,7 +196,7 @@ fn kind_of(column: &SweepColumn) -> Kind {
 }
 
 fn kind_of_text(text: &str) -> Kind {
-    // `007` and `+1` are texts that a number would not give back.
+    // `007` is a text that a number would not give back; of `+1` the text is kept beside the number.
     let integer = text.parse::<i64>().ok().filter(|number| number.to_string() == text);
     match (integer, number_of(text)) {
         // The widest type: the largest i64 is not its own rounded value.
@@ -208,13 +208,13 @@ fn kind_of_text(text: &str) -> Kind {
 }
 
 /// The number that a program wrote, also as C, Fortran and others write what is not finite (`nan`, `-inf`,
-/// `Infinity`), signs (`+1.5`) and double precision (`1.0D-03`, `1.234-100`). A number that is too large is infinite, and
-/// one that is too small is 0. `None`: a text, or a whole number that `f64` does not hold exactly.
+/// `Infinity`), signs (`+1.5`, `+5`) and double precision (`1.0D-03`, `2d+2`, `1.234-100`). A number that is too large is
+/// infinite, and one that is too small is 0. `None`: a text, or a whole number that `f64` does not hold exactly.
 fn number_of(text: &str) -> Option<f64> {
-    let (is_negative, is_signed, body) = match text.split_at_checked(1) {
-        Some(("-", body)) => (true, false, body),
-        Some(("+", body)) => (false, true, body),
-        _ => (false, false, text),
+    let (is_negative, body) = match text.split_at_checked(1) {
+        Some(("-", body)) => (true, body),
+        Some(("+", body)) => (false, body),
+        _ => (false, text),
     };
     let is_word = |word: &str| body.eq_ignore_ascii_case(word);
     if is_word("nan") {
@@ -223,10 +223,12 @@ fn number_of(text: &str) -> Option<f64> {
     if is_word("inf") || is_word("infinity") {
         return Some(if is_negative { f64::NEG_INFINITY } else { f64::INFINITY });
     }
-    // Fortran always writes a point before its D: `1d5` may be part of a name. It writes exponents of three digits
-    // without a letter.
+    // Fortran always writes a point before its D, or a sign after it: `1d5` may be part of a name. It writes exponents of
+    // three digits without a letter.
     let body = match (body.split_once(['d', 'D']), exponent_without_letter(body)) {
-        (Some((mantissa, exponent)), _) if mantissa.contains('.') => format!("{mantissa}e{exponent}"),
+        (Some((mantissa, exponent)), _) if mantissa.contains('.') || exponent.starts_with(['+', '-']) => {
+            format!("{mantissa}e{exponent}")
+        }
         (Some(_), _) => return None,
         (None, Some((mantissa, exponent))) => format!("{mantissa}e{exponent}"),
         (None, None) => body.to_owned(),
@@ -234,7 +236,7 @@ fn number_of(text: &str) -> Option<f64> {
     let is_whole = !body.contains(['.', 'e', 'E']);
     let has_leading_zero = body.starts_with('0') && body[1..].starts_with(|c: char| c.is_ascii_digit());
     let begins_well = body.starts_with(|c: char| c.is_ascii_digit() || c == '.');
-    if !begins_well || has_leading_zero || (is_signed && is_whole) {
+    if !begins_well || has_leading_zero {
         return None;
     }
     // Digits of a long whole number may be a name, and would not come back.
@@ -373,8 +375,8 @@ pub(super) mod tests {
 
     #[test]
     fn texts_that_a_number_would_not_give_back_are_texts() {
-        let kinds =
-            ["7", "-7", "007", "1e-3", "-.5", "00.5", "", "+1", "1 ", "--1", "-", "+", "."].map(kind_of_text);
+        let kinds = ["7", "-7", "007", "1e-3", "-.5", "00.5", "", "+01", "1 ", "--1", "-", "+", "."]
+            .map(kind_of_text);
         let (i, f, t) = (Kind::Integer, Kind::Float, Kind::Text);
         assert_eq!(kinds, [i, i, t, f, f, t, t, t, t, t, t, t, t]);
     }
@@ -387,6 +389,9 @@ pub(super) mod tests {
             ("-0.25d+02", -25.0),
             (".1D1", 1.0),
             ("+1.5", 1.5),
+            ("+5", 5.0),
+            ("-2d+2", -200.0),
+            ("1D-03", 0.001),
             ("+1.0E+00", 1.0),
             ("inf", infinity),
             ("-inf", -infinity),

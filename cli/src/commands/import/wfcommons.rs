@@ -191,6 +191,9 @@ fn read(workflow: &Value) -> Result<Vec<Task>, String> {
         let own = name.clone().filter(is_only).or_else(|| id.clone()).or_else(|| name.clone());
         let own = own.unwrap_or_default();
         names.own.push(own.clone());
+        if let Some(id) = &id {
+            *names.ids.entry(id.clone()).or_default() += 1;
+        }
         for known in [id, name].into_iter().flatten().collect::<BTreeSet<String>>() {
             names.known.entry(known).or_default().push(own.clone());
         }
@@ -230,6 +233,8 @@ struct Names {
     /// The name of each task in the job file.
     own: Vec<String>,
     known: HashMap<String, Vec<String>>,
+    /// How many tasks have an id.
+    ids: HashMap<String, usize>,
 }
 
 impl Names {
@@ -239,6 +244,10 @@ impl Names {
             Some([own]) => Ok(own.clone()),
             Some(several) => match several.iter().find(|own| *own == name) {
                 Some(own) => Ok(own.clone()),
+                None if self.ids.get(name).is_some_and(|n| *n > 1) => Err(format!(
+                    "{} tasks have the id `{name}`, which is named as a {what}; give each task an id of its own",
+                    several.len()
+                )),
                 None => Err(format!(
                     "{} tasks are called `{name}`, which is named as a {what}; name its id",
                     several.len()
@@ -641,6 +650,14 @@ mod tests {
                     {"name": "b", "parents": ["a"], "command": {"program": "x"}},
                 ]),
                 "task `b`: 2 tasks are called `a`, which is named as a parent; name its id",
+            ),
+            (
+                json!([
+                    {"name": "x", "id": "a1", "command": {"program": "x"}},
+                    {"name": "y", "id": "a1", "command": {"program": "x"}},
+                    {"name": "b", "id": "b1", "parents": ["a1"], "command": {"program": "x"}},
+                ]),
+                "task `b`: 2 tasks have the id `a1`, which is named as a parent; give each task an id of its own",
             ),
         ] {
             assert_eq!(job_file(&json!({"workflow": {"tasks": tasks}}), "w", None).unwrap_err(), said);

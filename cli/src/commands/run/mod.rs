@@ -17,6 +17,7 @@ use manager::config::{Config, Elsewhere};
 use protocol::{
     api::{SubmitRequest, WorkflowRequest},
     job::{JobSpec, Problem},
+    units::show_bytes,
 };
 use scheduler::{engine::views::JobView, resources::Resources, time::Span};
 
@@ -280,7 +281,7 @@ fn what_cannot_run(spec: &JobSpec, capacity: &Resources) -> Vec<Problem> {
         &format!("this machine has {gpus}"),
     );
     let memory = capacity.memory_bytes;
-    let found = show::format::bytes(spec.memory_bytes);
+    let found = show_bytes(spec.memory_bytes);
     let hint = format!("a task can have at most {} here", show::format::bytes(memory));
     // 0: how much there is could not be found out.
     compare(
@@ -446,12 +447,12 @@ mod tests {
         };
         let job = write(
             "job.yaml",
-            "command: ['true']\nname: x\nresources:\n  memory: 2GiB\n  cores: 4\n  generic: {licence: 1}\n",
+            "command: ['true']\nname: x\nresources:\n  memory: 30GB\n  cores: 4\n  generic: {licence: 1}\n",
         );
         assert_eq!(
             refused(&[&job]),
             [
-                format!("{job}:4: resources.memory: found 2.0 GiB; a task can have at most 1.0 GiB here"),
+                format!("{job}:4: resources.memory: found 30GB; a task can have at most 1.0 GiB here"),
                 format!(
                     "{job}:5: resources.cores: found 4 cores; a task can have at most 2 here; -j N allows more"
                 ),

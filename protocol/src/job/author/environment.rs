@@ -138,15 +138,30 @@ const HARMLESS_TAILS: [&str; 18] = [
     "UNDERPASS",
 ];
 /// Texts that mean a secret wherever they are in a name.
-const SECRET_TEXTS: [&str; 7] =
-    ["ACCESS_KEY", "ACCESSKEY", "ACCOUNTKEY", "API_KEY", "PRIVATE_KEY", "PRIVATEKEY", "WEBHOOK"];
+const SECRET_TEXTS: [&str; 9] = [
+    "ACCESS_KEY",
+    "ACCESSKEY",
+    "ACCOUNTKEY",
+    "API_KEY",
+    "BW_SESSION",
+    "OP_SESSION",
+    "PRIVATE_KEY",
+    "PRIVATEKEY",
+    "WEBHOOK",
+];
 /// How tokens of well-known services begin. They are long.
-const TOKEN_PREFIXES: [&str; 28] = [
+const TOKEN_PREFIXES: [&str; 44] = [
     "AIza",
     "AKIA",
+    "ASIA",
+    "ATATT",
+    "ATCTT",
     "GOCSPX-",
     "SG.",
+    "dapi",
+    "dckr_oat_",
     "dckr_pat_",
+    "dop_v1_",
     "eyJ",
     "gho_",
     "ghp_",
@@ -154,22 +169,48 @@ const TOKEN_PREFIXES: [&str; 28] = [
     "ghs_",
     "ghu_",
     "github_pat_",
+    "glcbt-",
+    "gldt-",
     "glpat-",
+    "glptt-",
+    "glrt-",
+    "glsa_",
     "gsk_",
     "hf_",
+    "hvb.",
     "hvs.",
     "npm_",
     "nvapi-",
     "pypi-",
     "rk_live_",
+    "rk_test_",
     "sk-",
     "sk_live_",
+    "sk_test_",
     "xapp-",
     "xoxa-",
     "xoxb-",
+    "xoxe",
     "xoxp-",
+    "xoxr-",
     "xoxs-",
     "ya29.",
+];
+/// Ours begin so.
+const OWN_PREFIXES: [&str; 4] = ["pfu_", "pfj_", "pfs_", "pfo_"];
+/// Within a text a token has so many letters and digits in a row, where names of programs and folders have fewer.
+const TOKEN_RUN_MIN: usize = 12;
+/// What is a secret wherever it stands: keys, and addresses that let everybody write who knows them.
+const SECRET_MARKS: [&str; 9] = [
+    "PRIVATE KEY-----",
+    "PRIVATE KEY BLOCK-----",
+    "AGE-SECRET-KEY-1",
+    "hooks.slack.com/services/",
+    "hooks.slack.com/workflows/",
+    "discord.com/api/webhooks/",
+    "discordapp.com/api/webhooks/",
+    "webhook.office.com/",
+    "outlook.office.com/webhook/",
 ];
 const TOKEN_BYTES_MIN: usize = 20;
 /// Signatures of addresses are long, too.
@@ -218,6 +259,8 @@ fn named(names: &[String], variables: impl Iterator<Item = (OsString, OsString)>
     for (n, name) in names.iter().enumerate() {
         let refusal = match there.get(name) {
             Some(value) => env_from_refusal(name, value),
+            // Nobody can export such a thing.
+            None if !is_name(name) => Some(no_name(name)),
             None => Some(("is not set here", "export it before, or take it out")),
         };
         match (refusal, there.get(name).and_then(|value| value.to_str())) {
@@ -230,6 +273,18 @@ fn named(names: &[String], variables: impl Iterator<Item = (OsString, OsString)>
         }
     }
     taken
+}
+
+/// What is no name of a variable, and what may have been meant.
+fn no_name(name: &str) -> (&'static str, &'static str) {
+    let expected = match name {
+        name if name.contains('=') => "write names only; values stand in `env`, like `env: {NAME: value}`",
+        name if name.contains(['*', '?', '[']) => {
+            "patterns are not known here: write each name, or `env_from: submit` for all"
+        }
+        _ => "write names of letters, digits and `_`",
+    };
+    ("is no name of a variable", expected)
 }
 
 /// Why `env_from` does not take a variable that is named: what it is, and what to do instead.
@@ -259,7 +314,7 @@ fn is_of_session(name: &str) -> bool {
 
 /// By its name, or by what its value looks like.
 fn is_secret(name: &str, value: &str) -> bool {
-    is_named_secret(name) || names_secret(value) || has_password(value) || is_token(value)
+    is_named_secret(name) || is_secret_value(value)
 }
 
 fn is_named_secret(name: &str) -> bool {
@@ -330,15 +385,76 @@ fn has_password(value: &str) -> bool {
     value.split("://").skip(1).any(in_address) || (is_bare && in_address(value))
 }
 
-/// Whether it is a token of ours, of a well-known service, or a key.
+/// Whether it is or has a token of ours, of a well-known service, or a key.
 fn is_token(value: &str) -> bool {
-    let is_ours = ["pfu_", "pfj_", "pfs_", "pfo_"].iter().any(|start| value.starts_with(start));
     let is_long = value.len() >= TOKEN_BYTES_MIN && !value.contains(char::is_whitespace);
     let is_known = is_long && TOKEN_PREFIXES.iter().any(|start| value.starts_with(start));
     let first = value.split(' ').next().unwrap_or_default();
     let is_header =
         ["Bearer", "Basic"].iter().any(|word| first.eq_ignore_ascii_case(word)) && value.len() > 6;
-    is_ours || is_known || is_header || value.contains("PRIVATE KEY-----")
+    OWN_PREFIXES.iter().any(|start| value.starts_with(start))
+        || is_known
+        || is_header
+        || SECRET_MARKS.iter().any(|mark| value.contains(mark))
+        || has_token(value)
+        || has_login(value)
+}
+
+/// Whether one of its parts is a token: they begin with what no other word begins with, and go on at random.
+fn has_token(value: &str) -> bool {
+    let is_between = |c: char| !(c.is_ascii_alphanumeric() || "_-.:".contains(c));
+    let mut parts = value.split(is_between).flat_map(|part| [part, part.rsplit(':').next().unwrap_or(part)]);
+    parts.any(|part| {
+        let mut prefixes = TOKEN_PREFIXES.iter().chain(&OWN_PREFIXES);
+        let is_known = part.len() >= TOKEN_BYTES_MIN && prefixes.any(|start| part.starts_with(start));
+        (is_known && is_random(part)) || is_of_bot(part)
+    })
+}
+
+/// Whether it has letters and digits in a row as names of programs and folders hardly have.
+fn is_random(part: &str) -> bool {
+    let mut runs = part.split(|c: char| !c.is_ascii_alphanumeric());
+    runs.any(|run| {
+        run.len() >= TOKEN_RUN_MIN
+            && run.contains(|c: char| c.is_ascii_digit())
+            && run.contains(|c: char| c.is_ascii_alphabetic())
+    })
+}
+
+/// The tokens of Telegram's bots: a number, and 35 characters. Addresses have `bot` before it.
+fn is_of_bot(part: &str) -> bool {
+    let part = part.strip_prefix("bot").unwrap_or(part);
+    part.split_once(':').is_some_and(|(number, rest)| {
+        (8..=10).contains(&number.len())
+            && number.bytes().all(|byte| byte.is_ascii_digit())
+            && rest.len() == 35
+            && rest.starts_with("AA")
+            && rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
+    })
+}
+
+/// Whether it has a header like `Authorization: Basic …`, or a user and a password for `curl`.
+fn has_login(value: &str) -> bool {
+    let is_quote = |c: char| "\"'".contains(c);
+    let words: Vec<&str> = value.split_whitespace().map(|word| word.trim_matches(is_quote)).collect();
+    let is_curl = words.iter().any(|word| word.rsplit('/').next() == Some("curl"));
+    let has_both = |login: &str| {
+        login.split_once(':').is_some_and(|(user, password)| !user.is_empty() && !password.is_empty())
+    };
+    words.windows(2).any(|two| {
+        // Fields of JSON have a quote there.
+        let header = two[0].strip_suffix(':').filter(|name| !name.ends_with(is_quote)).is_some_and(|name| {
+            let name = name.trim_start_matches("-H").trim_matches(is_quote);
+            is_secret_field(name) || name.eq_ignore_ascii_case("private-token")
+        });
+        let is_login = ["-u", "--user", "-U", "--proxy-user"].contains(&two[0]) && has_both(two[1]);
+        (header && two[1].len() > 4) || (is_curl && is_login)
+    })
+}
+
+/// Whether a value looks like a secret, whatever its name is: all see it who see the job.
+pub fn is_secret_value(value: &str) -> bool {
+    names_secret(value) || has_password(value) || is_token(value)
 }
 
 /// A template that renders to this text.
@@ -407,6 +523,22 @@ mod tests {
     }
 
     #[test]
+    fn name_that_cannot_be_one_is_refused_as_such() {
+        let from = EnvFrom::Names(["A=B", "", "A*"].map(str::to_owned).to_vec());
+        let told: Vec<String> = taken(&from, variables()).problems.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            told,
+            [
+                "env_from[0]: `A=B` is no name of a variable; write names only; values stand in `env`, like \
+                 `env: {NAME: value}`",
+                "env_from[1]: `` is no name of a variable; write names of letters, digits and `_`",
+                "env_from[2]: `A*` is no name of a variable; patterns are not known here: write each name, or \
+                 `env_from: submit` for all",
+            ]
+        );
+    }
+
+    #[test]
     fn secrets_are_known_by_whole_words_of_their_names_and_by_their_values() {
         for (name, value) in [
             ("MYSQL_PWD", "x"),
@@ -458,6 +590,25 @@ mod tests {
             ("HEADER", "Bearer abcdef"),
             ("X", "ghp_0123456789abcdefghijklmnop"),
             ("CERT", "-----BEGIN RSA PRIVATE KEY-----\nx"),
+            ("CERT", "-----BEGIN PGP PRIVATE KEY BLOCK-----\nx"),
+            ("X", "AGE-SECRET-KEY-1QQQ"),
+            ("X", "https://hooks.slack.com/services/T0/B0/x"),
+            ("X", "https://discord.com/api/webhooks/1/x"),
+            ("X", "glrt-0123456789abcdefghij"),
+            ("X", "dop_v1_0123456789abcdef0123456789abcdef"),
+            ("X", "dapi0123456789abcdef0123456789abcdef"),
+            ("X", "ASIA0123456789ABCDEF"),
+            ("X", "xoxe.xoxp-1-0123456789abcdefghij"),
+            ("X", "sk_test_0123456789abcdef"),
+            ("X", "ATATT3x0123456789abcdefgh"),
+            ("X", "12345678:AA0123456789abcdefghijklmnopqrstuvw"),
+            ("X", "https://api.telegram.org/bot12345678:AA0123456789abcdefghijklmnopqrstuvw/getMe"),
+            ("X", "login --with ghp_0123456789abcdefghijklmnop now"),
+            ("X", "{\"a\": \"glpat-0123456789abcdefghij\"}"),
+            ("X", "Authorization: Basic YW5uOmdlaGVpbQ=="),
+            ("X", "curl -H 'Authorization: Bearer abcdef' https://h/"),
+            ("X", "curl -u ann:geheim https://h/"),
+            ("BW_SESSION", "x"),
         ] {
             assert!(is_secret(name, value), "{name}={value}");
         }
@@ -490,6 +641,10 @@ mod tests {
             ("LS_COLORS", "di=01;34:ln=01;36"),
             ("LANG", "sk_SK.UTF-8"),
             ("BASIC", "Basically nothing"),
+            ("ENVS", "/opt/sk-learn-pipelines-2024/bin:/opt/hf_transformers_cache_2"),
+            ("RUN", "docker run -u 1000:1000 image"),
+            ("NOTE", "author: ada lovelace"),
+            ("TIMES", "12345678:30"),
         ] {
             assert!(!is_secret(name, value), "{name}={value}");
         }

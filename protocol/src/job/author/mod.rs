@@ -27,7 +27,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 pub use by_name::same_tasks;
-pub use environment::env_from_refusal;
+pub use environment::{env_from_refusal, is_secret_value};
 pub use locate::Locator;
 pub use read::{Fields, Node, Reader};
 pub use schema::job_schema;
@@ -111,7 +111,19 @@ fn open(path: &Path) -> Result<(String, String, PathBuf), Vec<Problem>> {
     let folder = absolute.parent().unwrap_or(Path::new("/"));
     // One folder has one name, so that the same job is known again by whatever path it is given.
     let base_dir = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
-    Ok((text, shown, base_dir))
+    match refuse_not_utf8("the folder of the job file", &base_dir) {
+        Some(problem) => Err(vec![Problem { file: Some(shown), ..problem }]),
+        None => Ok((text, shown, base_dir)),
+    }
+}
+
+/// What is wrong with a folder whose path is to stand in a job, and is not UTF-8. `what` says whose folder it is.
+pub fn refuse_not_utf8(what: &str, folder: &Path) -> Option<Problem> {
+    folder.to_str().is_none().then(|| {
+        let shown = folder.as_os_str().as_encoded_bytes().escape_ascii();
+        let expected = "a job keeps the path as text: rename the folder, or use another one";
+        Problem::new("", format!("{what} `{shown}`, which is not UTF-8"), expected)
+    })
 }
 
 /// Whether a path names standard input or another stream: it can be read once, and lies in no folder of its author's.
@@ -145,7 +157,10 @@ fn open_stream(path: &Path) -> Result<(String, String, PathBuf), Vec<Problem>> {
     let folder = folder.and_then(|folder| folder.canonicalize());
     let folder = folder
         .map_err(|error| failed(format!("no current folder ({error})"), "change to one that exists"))?;
-    Ok((text, shown, folder))
+    match refuse_not_utf8("the working folder", &folder) {
+        Some(problem) => Err(failed(problem.found, &problem.expected)),
+        None => Ok((text, shown, folder)),
+    }
 }
 
 /// The text of a file that people write, at most as long as a job file.

@@ -143,7 +143,13 @@ impl<'l> Reader<'l> {
             (min, max) if max >= i128::from(u32::MAX) => format!("write a whole number, at least {min}"),
             (min, max) => format!("write a whole number from {min} to {max}"),
         };
-        let Value::Number(number) = node.value else { return self.refuse(node, expected) };
+        let number = match node.value {
+            Value::Number(number) => number,
+            Value::String(text) if text.trim().parse::<i128>().is_ok() => {
+                return self.refuse(node, format!("{expected}: take the quotes away"));
+            }
+            _ => return self.refuse(node, expected),
+        };
         let wide = number.as_u64().map(i128::from).or(number.as_i64().map(i128::from));
         let fitting = wide.filter(|wide| (limits.0..=limits.1).contains(wide));
         match fitting.and_then(|wide| N::try_from(wide).ok()) {
@@ -159,6 +165,9 @@ impl<'l> Reader<'l> {
                 Some(number) => Some(number),
                 None => self.refuse(node, "write a finite number"),
             },
+            Value::String(text) if text.trim().parse::<f64>().is_ok() => {
+                self.refuse(node, "write a number: take the quotes away")
+            }
             _ => self.refuse(node, "write a number"),
         }
     }

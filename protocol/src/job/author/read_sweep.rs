@@ -31,12 +31,27 @@ impl Reader<'_> {
     }
 
     fn source(&mut self, node: &Node<'_>) -> Option<Source> {
+        let known = ["list", "files", "range", "linspace", "lines"];
         match node.value {
             Value::Sequence(_) => return self.list(node),
             Value::Mapping(mapping) if mapping.len() == 1 => {}
+            Value::Mapping(mapping) => {
+                let names = mapping.keys().filter_map(Value::as_str).filter(|name| known.contains(name));
+                let names: Vec<String> = names.map(quoted).collect();
+                return match names.len() {
+                    0 | 1 => self.refuse(node, SOURCE_EXPECTED),
+                    _ => {
+                        let found = format!("{} of one parameter", names.join(" and "));
+                        self.report(
+                            &node.path,
+                            found,
+                            "a parameter has its values from one of them: keep that one",
+                        )
+                    }
+                };
+            }
             _ => return self.refuse(node, SOURCE_EXPECTED),
         }
-        let known = ["list", "files", "range", "linspace", "lines"];
         let mut fields = self.fields(node, &known, SOURCE_EXPECTED)?;
         if let Some(list) = fields.take("list") {
             return self.list(&list);

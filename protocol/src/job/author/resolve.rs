@@ -1,8 +1,6 @@
 //! From the form of a job file to a job that needs no file any more.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
 use crate::job::author::environment;
@@ -11,7 +9,7 @@ use crate::job::author::form::{CsvForm, JobForm, NamedSource, Source, SweepEntry
 use crate::job::author::sources::{self, SourceError};
 use crate::job::author::{pattern, table};
 use crate::job::problem::quoted;
-use crate::job::{CommandLine, JobSpec, Problem, Results, SHEBANG_BYTES_MAX, WorkDirPolicy, windows_shebang};
+use crate::job::{CommandLine, JobSpec, LineEnds, Problem, Results, WorkDirPolicy};
 use crate::sweep::{Column, Dimension, IntegerRange, Sample, Sweep, Values};
 use crate::template::{BUILT_IN_NAMES, is_parameter_name};
 
@@ -73,12 +71,14 @@ pub(super) fn resolve(form: JobForm, file_name: &str, base_dir: &Path) -> (JobSp
 }
 
 /// What is missing of the sweep, so that nothing is reported that only follows from it.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 struct Gaps {
     /// Some values could not be read: sizes mean nothing.
     has_unknown_values: bool,
     /// Some names could not be read: an unknown name may be one of them.
     has_unknown_names: bool,
+    /// A table has a column that can be no parameter: another character may part its values.
+    has_unfit_columns: bool,
 }
 
 pub(super) struct Resolver<'a> {
@@ -95,7 +95,7 @@ impl Resolver<'_> {
         if self.gaps.has_unknown_values {
             problems.retain(|problem| problem.path != "sweep" && problem.path != "sweep.sample.n");
         }
-        if !self.gaps.has_unknown_names {
+        if !self.gaps.has_unknown_names && !self.gaps.has_unfit_columns {
             problems.extend(spec.validate_templates());
         }
         problems.extend(spec.validate_to_submit());
@@ -111,6 +111,14 @@ impl Resolver<'_> {
                     problem.expected =
                         "name it in the line of names, or say which columns are used: `columns: [a, b]`"
                             .to_owned();
+                } else if let Some(separator) =
+                    name.chars().find(|c| "|;:\t".contains(*c)).filter(|_| is_of_table)
+                {
+                    problem.expected = format!(
+                        "if that parts the values, say so: `delimiter: {:?}`; otherwise give the column another name: \
+                         `columns: {{my_name: {name:?}}}`",
+                        separator.to_string()
+                    );
                 } else if is_of_table && !self.gaps.has_unknown_names && !is_name_of_parameter(name) {
                     problem.expected = format!(
                         "{}; give the column another name: `columns: {{my_name: {name:?}}}`, with all that are used",
@@ -137,8 +145,11 @@ impl Resolver<'_> {
     fn program(&mut self, command: &CommandLine) {
         let (field, program) = match command {
             CommandLine::Args(args) => ("command[0]", args.first()),
-            CommandLine::Shell(line) => return self.first_of_line(line),
+            CommandLine::Shell(_) => ("command", None),
         };
+        if let Some(problem) = LineEnds::default().of_command(field, command, self.base_dir) {
+            return self.problems.push(problem);
+        }
         let Some(program) = program else { return };
         if program.starts_with('/') || !program.contains('/') || program.contains('{') {
             return;
@@ -160,23 +171,7 @@ impl Resolver<'_> {
                 let expected = format!("make it executable with: chmod +x {program}");
                 refuse(format!("{}, which is not executable", quoted(program)), &expected);
             }
-            Ok(_) => {
-                if let Some((found, expected)) = windows_script(self.base_dir, program) {
-                    refuse(found, &expected);
-                }
-            }
-        }
-    }
-
-    /// A script beside the job file that a shell line begins with: a shell would only say that it is not found.
-    fn first_of_line(&mut self, line: &str) {
-        let Some(word) = line.split_whitespace().next() else { return };
-        let is_plain = word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-./".contains(&byte));
-        if !is_plain || !word.contains('/') || word.starts_with('/') {
-            return;
-        }
-        if let Some((found, expected)) = windows_script(self.base_dir, word) {
-            self.problems.push(Problem::new("command", found, expected));
+            Ok(_) => {}
         }
     }
 
@@ -274,6 +269,7 @@ impl Resolver<'_> {
                 return None;
             }
         };
+        self.gaps.has_unfit_columns |= table.iter().any(|(name, _)| !is_name_of_parameter(name));
         let columns = table.into_iter().map(|(name, values)| {
             self.origins.insert(
                 name.clone(),
@@ -286,34 +282,18 @@ impl Resolver<'_> {
 
     /// Whether nothing that was found so far is of files or parameters.
     pub(super) fn knows_files(&self) -> bool {
-        let Gaps { has_unknown_values, has_unknown_names } = self.gaps;
+        let Gaps { has_unknown_values, has_unknown_names, .. } = self.gaps;
         !has_unknown_values && !has_unknown_names && !self.problems.iter().any(Problem::is_of_files)
     }
 
     fn forget_names(&mut self) {
-        self.gaps = Gaps { has_unknown_values: true, has_unknown_names: true };
+        self.gaps = Gaps { has_unknown_values: true, has_unknown_names: true, ..self.gaps };
     }
 }
 
 /// Whether a parameter may have this name.
 fn is_name_of_parameter(name: &str) -> bool {
     is_parameter_name(name) && !BUILT_IN_NAMES.contains(&name)
-}
-
-/// What is wrong with a script whose first line ends with a carriage return, and what would be right.
-fn windows_script(base_dir: &Path, program: &str) -> Option<(String, String)> {
-    let path = base_dir.join(program);
-    if !path.is_file() {
-        return None;
-    }
-    let mut start = Vec::new();
-    File::open(path).ok()?.take(SHEBANG_BYTES_MAX as u64).read_to_end(&mut start).ok()?;
-    let line = windows_shebang(&start)?;
-    let found = format!("{}, whose first line {} ends with \\r", quoted(program), quoted(&line));
-    let expected = format!(
-        "no system finds a program of that name; give the script Unix line ends: sed -i 's/\\r$//' {program}"
-    );
-    Some((found, expected))
 }
 
 /// Stands for values that could not be read: a number, so that no format complains.

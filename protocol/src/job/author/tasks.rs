@@ -15,7 +15,9 @@ use crate::job::author::stages::Common;
 use crate::job::problem::quoted;
 use crate::job::taken::is_pattern;
 use crate::job::workflow::{circle, unknown};
-use crate::job::{AfterSpec, CommandLine, OnSpec, Problem, StageSpec, WorkflowSpec, limits, safe_relative};
+use crate::job::{
+    AfterSpec, CommandLine, LineEnds, OnSpec, Problem, StageSpec, WorkflowSpec, limits, safe_relative,
+};
 use crate::units::parse_duration_ms;
 
 pub(super) const TASK_FIELDS: [&str; 7] =
@@ -26,6 +28,7 @@ const TASKS_EXPECTED: &str = "write a list of tasks like `- {name: a, command: [
 struct TaskForm {
     name: String,
     path: String,
+    command: CommandLine,
     line: String,
     after: Vec<String>,
     inputs: Vec<String>,
@@ -54,6 +57,11 @@ impl Reader<'_> {
             let expected = format!("give 1 to {} of them", limits::N_TEXTS_MAX);
             problems.push(Problem::new("tasks", format!("{} tasks", items.len()), expected));
         }
+        let mut line_ends = LineEnds::default();
+        problems.extend(tasks.iter().filter_map(|task| {
+            let field = format!("{}.command", task.path);
+            line_ends.of_command(&field, &task.command, common.base_dir)
+        }));
         let found = edges(&tasks, common, &mut problems);
         let before = found.before;
         let mut groups: Vec<(Needs, Vec<usize>)> = Vec::new();
@@ -115,9 +123,9 @@ impl Reader<'_> {
         let time_limit_ms =
             fields.take("time_limit").and_then(|node| self.quantity(&node, parse_duration_ms));
         let (name, command) = (self.text(&name?)?, self.command(&command?)?);
-        let line = shell_line(command, &inputs, common);
+        let line = shell_line(command.clone(), &inputs, common);
         let needs = Needs { resources, time_limit_ms };
-        Some(TaskForm { name, path: node.path.clone(), line, after, inputs, outputs, needs })
+        Some(TaskForm { name, path: node.path.clone(), command, line, after, inputs, outputs, needs })
     }
 
     /// A list of texts, or one.

@@ -273,10 +273,14 @@ fn a_store_is_named_in_letters_and_a_place_in_it_is_below_its_folder() {
         job.sweep = Sweep::from_lists(vec![("a".to_owned(), values.clone())]);
         job.validate().iter().map(ToString::to_string).collect::<Vec<_>>()
     };
-    let expected = "write store://NAME/PATH, the store's name in letters (`pilotfish stores` lists them)";
+    let expected = "write the store's name in letters, without a parameter: which stores a job needs is known before its \
+                    values (`pilotfish stores` lists them)";
     assert_eq!(found("store://lab/x", "store://lab/{index}"), [""; 0]);
-    assert_eq!(found("{a}", "{index}"), [format!("inputs[0].from: found `store://lab/1`; {expected}")]);
-    assert_eq!(found("x", "{a}"), [format!("outputs[0].to: found `store://lab/1`; {expected}")]);
+    assert_eq!(found("{a}", "{index}"), [format!("inputs[0].from: found `{{a}}`; {expected}")]);
+    assert_eq!(found("x", "{a}"), [format!("outputs[0].to: found `{{a}}`; {expected}")]);
+    let by_value = format!("outputs[0].to: found `store://{{a}}/x`; {expected}");
+    assert_eq!(found("x", "store://{a}/x")[0], by_value);
+    let expected = "a path below the store's folder is right: without `..` and `.`, and with a file's name";
     let outside = "store://lab/../{index}";
     assert_eq!(found("x", outside), [format!("outputs[0].to: found `store://lab/../0`; {expected}")]);
 }

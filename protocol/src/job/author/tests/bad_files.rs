@@ -325,3 +325,70 @@ fn files_of_lines_that_cannot_be_used_are_explained() {
         "--each-line: found /base/empty.txt: a file without lines; write one value a line"
     );
 }
+
+/// What is said of one job file.
+fn lines_of(yaml: &str) -> Vec<String> {
+    let folder = folder();
+    std::fs::write(folder.path().join("bars.csv"), "a|b\n1|2\n").unwrap();
+    std::fs::write(folder.path().join("crlf.sh"), "#!/bin/sh\r\necho\r\n").unwrap();
+    shown(folder.path(), yaml).lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn mistakes_are_told_where_they_are_made() {
+    for (yaml, lines) in [
+        (
+            "command: [echo]\npriority: '5'",
+            &[
+                "job.yaml:2: priority: found the text `5`; write a whole number from -2147483648 to 2147483647: take the quotes away",
+            ][..],
+        ),
+        (
+            "command: [echo, '{f}']\nsweep: {f: {range: [1, 2], list: [a]}}",
+            &[
+                "job.yaml:2: sweep.f: found `range` and `list` of one parameter; a parameter has its values from one of them: \
+               keep that one",
+            ],
+        ),
+        (
+            "command: [echo, '{a}']\nsweep: {csv: bars.csv}",
+            &[
+                "job.yaml:2: sweep.csv.file: found the name `a|b`; if that parts the values, say so: `delimiter: \"|\"`; \
+               otherwise give the column another name: `columns: {my_name: \"a|b\"}`",
+            ],
+        ),
+    ] {
+        assert_eq!(lines_of(yaml), lines, "{yaml}");
+    }
+}
+
+#[test]
+fn script_with_windows_line_ends_is_refused_wherever_a_file_names_it() {
+    let what = "found `./crlf.sh`, whose first line `#!/bin/sh` ends with \\r; no system finds a program of that name; give \
+                the script Unix line ends: sed -i 's/\\r$//' ./crlf.sh";
+    for (command, field) in
+        [("[./crlf.sh]", "command[0]"), ("./crlf.sh a", "command"), ("cd . && time ./crlf.sh", "command")]
+    {
+        let lines = lines_of(&format!("command: {command}"));
+        assert_eq!(lines, [format!("job.yaml:1: {field}: {what}")], "{command}");
+    }
+    let folder = folder();
+    std::fs::write(folder.path().join("crlf.sh"), "#!/bin/sh\r\necho\r\n").unwrap();
+    let yaml = "tasks:\n  - {name: a, command: [./crlf.sh]}\n  - {name: b, command: 'true'}\n";
+    let problems = crate::job::load_file_text(yaml, "job.yaml", folder.path()).unwrap_err();
+    let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    assert_eq!(told, [format!("job.yaml:2: tasks[0].command: {what}")]);
+}
+
+#[cfg(unix)]
+#[test]
+fn folder_of_a_job_file_that_is_not_utf8_is_called_that() {
+    use std::os::unix::ffi::OsStrExt;
+    let folder = folder();
+    let latin = folder.path().join(std::ffi::OsStr::from_bytes(b"s\xe9"));
+    std::fs::create_dir(&latin).unwrap();
+    std::fs::write(latin.join("job.yaml"), "command: [echo]\n").unwrap();
+    let problems = load_job_file(&latin.join("job.yaml")).unwrap_err();
+    let told = problems[0].to_string();
+    assert!(told.contains(": folder of the job file `") && told.contains(r"s\xe9` is not UTF-8; "), "{told}");
+}
