@@ -465,7 +465,7 @@ mod tests {
             ("platforms:\n  - name: a", "2: platforms[0]: found no `adapter`; it is needed"),
             (
                 "platforms:\n  - {name: a b, adapter: local}",
-                "2: platforms[0]: found name `a b`; write 1 to 64 letters, digits, `-` and `_`",
+                "2: platforms[0].name: found name `a b`; write 1 to 64 letters, digits, `-` and `_`",
             ),
             (
                 "platforms:\n  - {name: a, adapter: local}\n  - name: b\n    adapter: slurmy",
@@ -473,7 +473,7 @@ mod tests {
             ),
             (
                 "platforms:\n  - {name: a, adapter: gridengine,\n     cores: 2}",
-                "2: platforms[0]: found cores 2 and no parallel_environment of `a`; name one that gives them on \
+                "3: platforms[0].cores: found cores 2 and no parallel_environment of `a`; name one that gives them on \
                  one host, of those that `qconf -spl` lists (`qconf -sp NAME` says `allocation_rule $pe_slots`)",
             ),
             (
@@ -483,7 +483,7 @@ mod tests {
             ),
             (
                 "platforms:\n  - {name: a, adapter: local, cores: 0}",
-                "2: platforms[0]: found cores 0 of `a`; a pilot has at least 1",
+                "2: platforms[0].cores: found cores 0 of `a`; a pilot has at least 1",
             ),
             (
                 "platforms:\n  - {name: a, adapter: local, memory: 8}",
@@ -491,15 +491,15 @@ mod tests {
             ),
             (
                 "platforms:\n  - {name: a, adapter: local, pilots_max: 0}",
-                "2: platforms[0]: found pilots_max 0 of `a`; write 1 to 100000",
+                "2: platforms[0].pilots_max: found pilots_max 0 of `a`; write 1 to 100000",
             ),
             (
                 "platforms:\n  - {name: a, adapter: local, pilots_min: 2}",
-                "2: platforms[0]: found pilots_min 2 of `a`; it must not be above pilots_max 1",
+                "2: platforms[0].pilots_min: found pilots_min 2 of `a`; it must not be above pilots_max 1",
             ),
             (
                 "platforms:\n  - {name: a, adapter: local, poll_interval: 0}",
-                "2: platforms[0]: found poll_interval 0 of `a`; write 1s or more",
+                "2: platforms[0].poll_interval: found poll_interval 0 of `a`; write 1s or more",
             ),
             (
                 "platforms:\n  - {name: a, adapter: local}\n  - {name: a, adapter: local}",
@@ -507,11 +507,11 @@ mod tests {
             ),
             (
                 "platforms:\n  - {name: a, adapter: local, queued_max: 0}",
-                "2: platforms[0]: found queued_max 0 of `a`; write 1 or more, or leave it out",
+                "2: platforms[0].queued_max: found queued_max 0 of `a`; write 1 or more, or leave it out",
             ),
             (
                 "platforms:\n  - {name: a, adapter: local, core_hours: 10}",
-                "2: platforms[0]: found core_hours and no walltime of `a`; say how long a pilot may live, or \
+                "2: platforms[0].core_hours: found core_hours and no walltime of `a`; say how long a pilot may live, or \
                  nobody knows what it costs",
             ),
             (
@@ -521,7 +521,7 @@ mod tests {
             ),
             (
                 "platforms:\n  - {name: a, adapter: local, walltime: 1h, budget: 10}",
-                "2: platforms[0]: found budget and no price of `a`; say what it costs: `price: {core_hour: 0.04, \
+                "2: platforms[0].budget: found budget and no price of `a`; say what it costs: `price: {core_hour: 0.04, \
                  currency: EUR}`",
             ),
             (
@@ -530,13 +530,13 @@ mod tests {
             ),
             (
                 "platforms:\n  - {name: a, adapter: local, scaling: {by: placement, ratio_max: 2}}",
-                "2: platforms[0]: found scaling by placement of `a`; only platforms with adapter openstack have that: \
+                "2: platforms[0].scaling: found scaling by placement of `a`; only platforms with adapter openstack have that: \
                  write `by: slots`",
             ),
             (
                 "platforms:\n  - {name: a, adapter: openstack, cores: 1, openstack: {image: b}, scaling: {by: placement, \
                  ratio_max: 2}}",
-                "2: platforms[0]: found scaling by placement of `a` and no aggregate; say in `openstack` which hosts: \
+                "2: platforms[0].scaling: found scaling by placement of `a` and no aggregate; say in `openstack` which hosts: \
                  `aggregate: NAME`, or `all`",
             ),
             (
@@ -545,16 +545,16 @@ mod tests {
             ),
             (
                 "platforms:\n  - {name: a, adapter: slurm, cores: 1, nodes: 0}",
-                "2: platforms[0]: found nodes 0 of `a`; write 1 or more",
+                "2: platforms[0].nodes: found nodes 0 of `a`; write 1 or more",
             ),
             (
                 "platforms:\n  - {name: a, adapter: slurm, cores: 1, nodes: 4, pilots_max: 3}",
-                "2: platforms[0]: found nodes 4 and pilots_max 3 of `a`; each node of an allocation brings a pilot, so \
+                "2: platforms[0].nodes: found nodes 4 and pilots_max 3 of `a`; each node of an allocation brings a pilot, so \
                  allow 4 or more",
             ),
             (
                 "platforms:\n  - {name: a, adapter: hosts, ssh: b, cores: 1, nodes: 2, pilots_max: 3}",
-                "2: platforms[0]: found nodes 2 of `a`; an allocation of adapter hosts has one node: leave it out",
+                "2: platforms[0].nodes: found nodes 2 of `a`; an allocation of adapter hosts has one node: leave it out",
             ),
             ("tls: on\ntls: off", "2: tls: found the field a second time (first in line 1); write it once"),
             ("- 1", " found a list; write a mapping"),
@@ -568,6 +568,20 @@ mod tests {
         ] {
             check_refused(text, &[expected]);
         }
+    }
+
+    #[test]
+    fn all_mistakes_of_a_platform_are_told_with_the_lines_of_their_fields() {
+        check_refused(
+            "platforms:\n  - name: a\n    adapter: local\n    memory: 8\n    cores: 0\n    pilots_max: 0\n    pilots_min: 2\n    \
+             queued_max: 0",
+            &[
+                "4: platforms[0].memory: found `8`; give it a unit, like 8MiB or 8GiB",
+                "5: platforms[0].cores: found cores 0 of `a`; a pilot has at least 1",
+                "6: platforms[0].pilots_max: found pilots_max 0 of `a`; write 1 to 100000",
+                "8: platforms[0].queued_max: found queued_max 0 of `a`; write 1 or more, or leave it out",
+            ],
+        );
     }
 
     #[test]

@@ -291,23 +291,72 @@ fn section<T: DeserializeOwned>(
         return;
     }
     let fields = known_fields(path, value, names, problems);
-    let n_before = problems.len();
     let mut whole = Mapping::new();
+    let mut wrong = Vec::new();
     for (name, value) in &fields.known {
-        whole.insert((*name).into(), (*value).clone());
         let mut alone: Mapping = others.iter().map(|(k, v)| ((*k).into(), v.clone())).collect();
         alone.insert((*name).into(), (*value).clone());
         let refused = refusal::<T>(&join(path, name), alone.into());
         // What names the field itself is said of the whole, which knows its other fields.
-        problems.extend(
-            refused
-                .filter(|problem| !problem.found.starts_with(*name) && !problem.found.starts_with("name ")),
-        );
+        match refused
+            .filter(|problem| !problem.found.starts_with(*name) && !problem.found.starts_with("name "))
+        {
+            Some(problem) => {
+                problems.push(problem);
+                wrong.push((*name).to_owned());
+            }
+            None => _ = whole.insert((*name).into(), (*value).clone()),
+        }
     }
-    if problems.len() == n_before {
-        let is_meant =
-            |problem: &Problem| fields.meant.iter().any(|name| problem.found == format!("no `{name}`"));
-        problems.extend(refusal::<T>(path, whole.into()).filter(|problem| !is_meant(problem)));
+    wrong.extend(fields.meant.iter().map(|name| (*name).to_owned()));
+    for field in &wrong {
+        replace(&mut whole, field, others);
+    }
+    // The library stops at the first field: without it, it goes on to the next one.
+    for _ in 0..=names.len() {
+        let Some(problem) = refusal::<T>(path, whole.clone().into()) else { break };
+        let field = field_of(&problem, path);
+        let is_there = field.as_ref().is_some_and(|field| whole.contains_key(field.as_str()));
+        // What only follows from a mistake that is told is none.
+        let follows = wrong.iter().any(|field| says(&problem.found, field) || says(&problem.expected, field));
+        let path = match &field {
+            Some(field) if is_there && problem.path == path => join(path, field),
+            _ => problem.path.clone(),
+        };
+        if !follows {
+            problems.push(Problem { path, ..problem });
+        }
+        let Some(field) = field.filter(|field| !wrong.contains(field)) else { break };
+        replace(&mut whole, &field, others);
+        wrong.push(field);
+    }
+}
+
+/// What is no part of a field's name.
+fn is_between(c: char) -> bool {
+    !(c.is_ascii_alphanumeric() || c == '_')
+}
+
+/// Whether a sentence names a field.
+fn says(sentence: &str, field: &str) -> bool {
+    sentence.split(is_between).any(|word| word == field)
+}
+
+/// The field that a problem of a section is about: its path ends with it, or its words begin so.
+fn field_of(problem: &Problem, section: &str) -> Option<String> {
+    if let Some(below) = problem.path.strip_prefix(section).filter(|below| !below.is_empty()) {
+        return below.trim_start_matches('.').split(is_between).next().map(str::to_owned);
+    }
+    let words = problem.found.strip_prefix("no ").unwrap_or(&problem.found);
+    let word = words.trim_start_matches('`').split(is_between).next()?;
+    (!word.is_empty()).then(|| word.to_owned())
+}
+
+/// Has a section have the value for a field that is right, or none.
+fn replace(section: &mut Mapping, field: &str, others: &[(&str, Value)]) {
+    match others.iter().find(|(name, _)| *name == field) {
+        Some((_, value)) => _ = section.insert(field.into(), value.clone()),
+        None => _ = section.remove(field),
     }
 }
 
