@@ -245,7 +245,10 @@ fn a_store_is_one_that_the_user_may_name() {
     assert_eq!(sandbox.read("files/x"), "x\n");
     for (place, expected) in [
         ("s3://bucket/x", "store://NAME/"),
-        ("store://host/../x", "found `store://host/../x`; write store://NAME/PATH"),
+        (
+            "store://host/../x",
+            "found `store://host/../x`; a path below the store's folder is right: without `..`",
+        ),
         ("store://host", "write store://NAME/PATH"),
     ] {
         sandbox

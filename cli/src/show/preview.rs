@@ -85,7 +85,7 @@ fn values_text(values: &Values) -> String {
     let n_values = counted(values.len(), "value");
     match values {
         Values::Texts(texts) => {
-            let shown: Vec<String> = texts.iter().take(3).map(|text| apart(text)).collect();
+            let shown: Vec<String> = texts.iter().take(3).map(apart).collect();
             let more = if texts.len() > shown.len() { ", …" } else { "" };
             format!("{n_values}: {}{more}", shown.join(", "))
         }
