@@ -189,13 +189,15 @@ fn launched(commands: &[Vec<String>]) -> Option<Ranks> {
     commands.iter().find_map(|words| of_command(words, &mut variables, 0))
 }
 
+/// How many processes a simple command starts. `variables`: those that the commands before it set, as lists of words.
+/// `depth`: how many shells and variables it is inside of.
 fn of_command(
     words: &[String],
     variables: &mut BTreeMap<String, Vec<String>>,
     depth: usize,
 ) -> Option<Ranks> {
     let Some(at) = program_of(words) else {
-        // What a variable is set to may be a launcher with its options.
+        // A command that only sets variables: the value of one may be a launcher with its options, used later as `$MPI`.
         for (name, value) in words.iter().filter_map(|word| word.split_once('=')) {
             if variables.len() < N_VARIABLES_MAX {
                 variables.insert(name.to_owned(), value.split_whitespace().map(str::to_owned).collect());

@@ -103,7 +103,8 @@ fn report(error: &clap::Error) -> u8 {
     2
 }
 
-/// What to say of a value below 0, which reads like a flag, and of which `unknown` is the beginning.
+/// What to say of a negative value, which clap takes for an unknown flag. `unknown`: the part of it that clap names (`-5` of
+/// `-5MB`).
 fn negative(unknown: &str, arguments: impl Iterator<Item = String>) -> Option<String> {
     let is_negative = |text: &str| {
         text.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))

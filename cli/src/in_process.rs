@@ -39,7 +39,7 @@ pub fn config(folder: PathBuf) -> Result<Config, Failure> {
 /// Access files, tokens and batch scripts carry the path of a manager's folder as text.
 fn refuse_not_utf8(folder: &Path) -> Result<(), Failure> {
     let Ok(absolute) = std::path::absolute(folder) else { return Ok(()) };
-    // What is there already may be a link; the rest is made.
+    // The part of the path that exists may have links; the rest is made later.
     let real = absolute.ancestors().find_map(|there| {
         let rest = absolute.strip_prefix(there).ok()?;
         Some(there.canonicalize().ok()?.join(rest))

@@ -1,8 +1,9 @@
 //! Which job a folder used last, and at which manager, so that later commands in that folder mean the same one.
-//! `~/.pilotfish/.last` has one small file for each folder that jobs were submitted from: the manager's folder, after a
-//! zero byte the job's number, after another one what tells the folder from a later one at the same path, and after a third
-//! one `run` where a run took the job. Where a run is kept in the folder, the same is in the run's file `last` as long as a job elsewhere was used after it: it goes with a
-//! folder that is moved or copied, so that there nobody takes the run's numbers for the newest ones.
+//! `~/.pilotfish/.last` has one small file for each folder that jobs were submitted from. Its parts are separated by zero
+//! bytes: the manager's folder, the job's number, what tells the folder from a later one at the same path, and `run` where a
+//! run took the job. Where a run is kept in the folder, the same is in the run's file `last` as long as a job elsewhere was
+//! used after it: it goes with a folder that is moved or copied, so that there nobody takes the run's numbers for the newest
+//! ones.
 
 use std::{
     ffi::OsStr,
@@ -239,7 +240,7 @@ fn write(record: &Path, last: &Use, is_new: bool) -> io::Result<()> {
     let job = last.job.map(|job| job.0.to_string());
     let by = last.by.map(Mark::text);
     let is_run = last.is_run.then(|| OF_RUN.to_owned());
-    // What is not known at the end is left out, as in records of earlier versions.
+    // Unknown parts at the end are not written; records of earlier versions lack them, too.
     let parts = [job, by, is_run];
     let n_known = parts.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
     for part in parts.into_iter().take(n_known) {

@@ -151,7 +151,7 @@ struct Done<'a> {
     /// Tasks that were changed. Tasks of other jobs count that wait for this job.
     n_tasks: u64,
     n_meant: u64,
-    /// Those of a job opened as a whole that stay cancelled.
+    /// If the job was opened as a whole: its tasks that stay cancelled.
     cancelled: Option<Cancelled>,
     /// The first task that was named.
     first_named: Option<u64>,
@@ -167,7 +167,7 @@ struct Cancelled {
 }
 
 impl Cancelled {
-    /// Those that are cancelled now: tasks that waited for failed ones may be open again.
+    /// Asks which tasks of the job are cancelled now. Tasks that waited for failed ones may be open again.
     async fn of(job: JobId, client: &Client) -> Result<Cancelled, Failure> {
         let Counts { cancelled: n_tasks, total, .. } = client.job(job).await?.counts;
         if n_tasks == total {

@@ -577,7 +577,7 @@ impl Durable {
             Record::AllocationEnded { allocation, why, cause, was_unlisted, at } => {
                 self.note_answer(*allocation, *at);
                 for task in self.waiting_to_be_told(*allocation, *at) {
-                    self.with_job(task.job, |job| job.is_told(task.index, *at));
+                    self.with_job(task.job, |job| job.end_wait_for_cause(task.index, *at));
                 }
                 self.with_allocation(*allocation, |a| {
                     a.state = AllocationState::Ended(why.clone());

@@ -300,7 +300,7 @@ impl Job {
     }
 
     /// It is known why the batch job ended with the task: it waits no longer for that.
-    pub(super) fn is_told(&mut self, index: u64, at: Time) {
+    pub(super) fn end_wait_for_cause(&mut self, index: u64, at: Time) {
         if let Some(trouble) = self.troubled.get_mut(&index) {
             trouble.retry_at = at;
         }
