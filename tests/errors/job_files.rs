@@ -34,7 +34,7 @@ fn script_with_windows_line_ends_is_refused_however_its_command_is_given() {
         let said = tests::text(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{words:?}: {said}");
         let expected = "`./crlf.sh`, whose first line `#!/bin/sh` ends with \\r; no system finds a program of that name; give \
-                        the script Unix line ends: sed -i 's/\\r$//' ./crlf.sh";
+                        the script Unix line ends: sed -i 's/\\r$//; s/\\r/\\n/g' ./crlf.sh";
         assert!(said.contains(expected), "{words:?}: {said}");
     }
 }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use protocol::{
-    job::{SHEBANG_BYTES_MAX, interpreter, windows_shebang},
+    job::{SHEBANG_BYTES_MAX, interpreter, shebang_with_carriage_return},
     ulimits::with_hint,
 };
 
@@ -327,7 +327,7 @@ fn not_started(error: NotStarted, program: &CStr, cwd: Option<&CStr>) -> Failed 
             let what = match error.errno {
                 libc::ENOENT if file.exists() => {
                     let start = start_of(&file);
-                    match (windows_shebang(&start), interpreter(&start)) {
+                    match (shebang_with_carriage_return(&start), interpreter(&start)) {
                         (Some(line), _) => {
                             format!("{path:?}: its first line {line:?} ends with \\r: give it Unix line ends")
                         }

@@ -35,7 +35,7 @@ pub struct CheckArgs {
     /// Show this task
     #[arg(long, value_name = "INDEX", allow_negative_numbers = true, conflicts_with = "limit")]
     task: Option<u64>,
-    /// Show this many of the first tasks
+    /// Show this many of the first tasks (0: none)
     #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 3)]
     limit: u64,
     /// Show JSON, for programs

@@ -113,7 +113,7 @@ mod tests {
             let expected =
                 format!("command: found `{args}`, whose first line `#!/bin/sh` ends with \\r; no system");
             assert!(said.starts_with(&expected), "{said}");
-            assert!(said.ends_with(&format!("sed -i 's/\\r$//' {args}")), "{said}");
+            assert!(said.ends_with(&format!("sed -i 's/\\r$//; s/\\r/\\n/g' {args}")), "{said}");
         }
     }
 

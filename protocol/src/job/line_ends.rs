@@ -11,7 +11,7 @@ use super::{
     CommandLine, Problem, SHEBANG_BYTES_MAX,
     commands::{program_of, simple_commands, text_of_shell},
     problem::quoted,
-    windows_shebang,
+    shebang_with_carriage_return,
 };
 
 /// Shells within shells that are looked into.
@@ -48,7 +48,8 @@ impl LineEnds {
             "command",
             format!("{}, whose first line {} ends with \\r", quoted(program), quoted(&line)),
             format!(
-                "no system finds a program of that name; give the script Unix line ends: sed -i 's/\\r$//' {program}"
+                "no system finds a program of that name; give the script Unix line ends: \
+                 sed -i 's/\\r$//; s/\\r/\\n/g' {program}"
             ),
         ))
     }
@@ -95,11 +96,13 @@ fn first_line(file: &Path) -> Option<String> {
     }
     let mut start = Vec::new();
     File::open(file).ok()?.take(SHEBANG_BYTES_MAX as u64).read_to_end(&mut start).ok()?;
-    windows_shebang(&start)
+    shebang_with_carriage_return(&start)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::LineEnds;
     use crate::job::CommandLine;
 
@@ -140,5 +143,24 @@ mod tests {
         }
         let words = ["time", "./crlf.sh"].map(str::to_owned).to_vec();
         assert!(LineEnds::default().of_command("command", &CommandLine::Args(words), base).is_some());
+    }
+
+    #[test]
+    fn the_offered_command_mends_both_kinds_of_line_ends() {
+        let folder = tempfile::tempdir().unwrap();
+        for (kind, text) in
+            [("Windows", "#!/bin/sh\r\necho a\r\necho b\r\n"), ("old Mac", "#!/bin/sh\recho a\recho b\r")]
+        {
+            std::fs::write(folder.path().join("x.sh"), text).unwrap();
+            let command = CommandLine::Shell("./x.sh".into());
+            let problem =
+                LineEnds::default().of_command("command", &command, folder.path()).unwrap().to_string();
+            let offered = problem.rsplit("line ends: ").next().unwrap();
+            let script = format!("{offered} && sh ./x.sh");
+            let output =
+                Command::new("sh").args(["-c", &script]).current_dir(folder.path()).output().unwrap();
+            assert_eq!(String::from_utf8_lossy(&output.stdout), "a\nb\n", "{kind}: {output:?}");
+            assert!(LineEnds::default().of_command("command", &command, folder.path()).is_none(), "{kind}");
+        }
     }
 }

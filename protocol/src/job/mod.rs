@@ -47,7 +47,7 @@ pub use files::{
 pub use line_ends::LineEnds;
 pub use problem::Problem;
 pub(crate) use problem::sentence;
-pub use shebang::{SHEBANG_BYTES_MAX, interpreter, windows_shebang};
+pub use shebang::{SHEBANG_BYTES_MAX, interpreter, shebang_with_carriage_return};
 pub use spec::{
     CommandLine, Extract, JobSpec, Keep, Results, Retries, Stdio, Stream, WorkDirPolicy, default_application,
 };

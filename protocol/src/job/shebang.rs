@@ -6,7 +6,7 @@ pub const SHEBANG_BYTES_MAX: usize = 256;
 /// The interpreter line of a script whose lines end as on Windows, or with nothing else as on an old Mac: the kernel looks
 /// for a program whose name has the carriage return, and says that there is no such file. `start`: the first bytes of
 /// the file.
-pub fn windows_shebang(start: &[u8]) -> Option<String> {
+pub fn shebang_with_carriage_return(start: &[u8]) -> Option<String> {
     let line = start.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
     let end = line.iter().position(|byte| *byte == b'\r')?;
     let line = line.get(..end)?;
@@ -22,7 +22,7 @@ pub fn interpreter(start: &[u8]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{interpreter, windows_shebang};
+    use super::{interpreter, shebang_with_carriage_return};
 
     #[test]
     fn interpreter_is_the_first_word_of_the_first_line() {
@@ -35,12 +35,19 @@ mod tests {
 
     #[test]
     fn only_a_first_line_that_ends_with_a_carriage_return_is_told() {
-        assert_eq!(windows_shebang(b"#!/bin/sh\r\necho\r\n").as_deref(), Some("#!/bin/sh"));
-        assert_eq!(windows_shebang(b"#!/usr/bin/env python3\r").as_deref(), Some("#!/usr/bin/env python3"));
+        assert_eq!(shebang_with_carriage_return(b"#!/bin/sh\r\necho\r\n").as_deref(), Some("#!/bin/sh"));
+        assert_eq!(
+            shebang_with_carriage_return(b"#!/usr/bin/env python3\r").as_deref(),
+            Some("#!/usr/bin/env python3")
+        );
         let of_mac = b"#!/bin/sh\recho hi\recho ho\r";
-        assert_eq!(windows_shebang(of_mac).as_deref(), Some("#!/bin/sh"), "no more than its line");
+        assert_eq!(
+            shebang_with_carriage_return(of_mac).as_deref(),
+            Some("#!/bin/sh"),
+            "no more than its line"
+        );
         for text in ["#!/bin/sh\necho\r\n", "echo\r\n", "", "#!/bin/sh"] {
-            assert_eq!(windows_shebang(text.as_bytes()), None, "{text}");
+            assert_eq!(shebang_with_carriage_return(text.as_bytes()), None, "{text}");
         }
     }
 }

@@ -240,12 +240,9 @@ impl Check {
         };
         for column in &dimension.columns {
             if column.values.len() != first.values.len() {
-                let found = format!(
-                    "{} values where `{}` has {}",
-                    column.values.len(),
-                    first.name,
-                    first.values.len()
-                );
+                let n = column.values.len();
+                let plural = if n == 1 { "" } else { "s" };
+                let found = format!("{n} value{plural} where `{}` has {}", first.name, first.values.len());
                 self.add(
                     format!("sweep.{}", column.name),
                     found,
@@ -263,7 +260,7 @@ impl Check {
             }
             Some(sample) if n_combinations.is_some_and(|n| n > 0 && sample.n > n) => {
                 let n = n_combinations.unwrap_or_default();
-                let expected = format!("there are only {n} combinations to draw from");
+                let expected = format!("draw at most {n}, the number of combinations");
                 self.add("sweep.sample.n", sample.n.to_string(), expected);
             }
             _ => {}

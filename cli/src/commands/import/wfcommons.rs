@@ -284,7 +284,8 @@ fn task_of(
         name,
         parents: Vec::new(),
         command: command(execution, task)?,
-        runtime_s: first(&runtime)?.map(|runtime| runtime.max(0.0)),
+        // Some converters write -1 for a time that they do not know.
+        runtime_s: first(&runtime)?.filter(|runtime| *runtime >= 0.0),
         cores: first(&cores)?.map_or(1, |cores| cores.ceil().max(1.0) as u64),
         memory_bytes: room(first(&memory)?.map_or(0, |bytes| bytes.ceil().max(0.0) as u64)),
         inputs: inputs(task)?,
@@ -611,6 +612,8 @@ mod tests {
         let files = json!([{"name": "o", "link": "output", "sizeInBytes": "1e3"}]);
         let found = task(json!({"runtimeInSeconds": "2.5", "files": files})).unwrap();
         assert_eq!(found["tasks"][0]["command"], "sleep 2.500 && head -c 1000 /dev/zero > o");
+        let said = task(json!({"runtimeInSeconds": -1})).unwrap_err();
+        assert!(said.contains("`a`: --emulate needs the time that it took"), "{said}");
         for (field, value) in [("memoryInBytes", json!(1.5e9)), ("memoryInBytes", json!("1500000000"))] {
             let tasks = json!([{"name": "a", "command": {"program": "x"}, field: value, "coreCount": "2"}]);
             let job = job_file(&json!({"workflow": {"tasks": tasks}}), "w", None).unwrap();

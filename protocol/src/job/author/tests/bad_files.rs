@@ -365,7 +365,7 @@ fn mistakes_are_told_where_they_are_made() {
 #[test]
 fn script_with_windows_line_ends_is_refused_wherever_a_file_names_it() {
     let what = "found `./crlf.sh`, whose first line `#!/bin/sh` ends with \\r; no system finds a program of that name; give \
-                the script Unix line ends: sed -i 's/\\r$//' ./crlf.sh";
+                the script Unix line ends: sed -i 's/\\r$//; s/\\r/\\n/g' ./crlf.sh";
     for (command, field) in
         [("[./crlf.sh]", "command[0]"), ("./crlf.sh a", "command"), ("cd . && time ./crlf.sh", "command")]
     {
