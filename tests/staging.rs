@@ -189,7 +189,32 @@ fn a_job_whose_files_cannot_be_right_is_refused_with_line_and_field_and_nothing_
             "put {index} or the parameter",
         ),
         ("outputs: [\"{n.ext}x\"]", "outputs[0]: found `x` for tasks 0 and 1", "give them different names"),
-        ("inputs: [\"s3://bucket/x\"]", "inputs[0]: found the scheme s3://", "https://"),
+        ("inputs: [\"s3://bucket/x\"]", "inputs[0].from: found the scheme s3://", "https://"),
+        (
+            "inputs: [{from: file:x, to: x}]",
+            "inputs[0].from: found the scheme file: without `//`",
+            "write ./file:",
+        ),
+        (
+            "outputs: [{from: x, to: \"file://scratch/{n}\"}]",
+            "outputs[0].to: found `file://scratch/0`",
+            "write an absolute path, file:///…",
+        ),
+        (
+            "outputs: [{from: x, to: \"https://h/{n}\"}]",
+            "outputs[0].to: found the scheme https://",
+            "outputs go to the job's folder, file:///… that nodes see, and store://NAME/…",
+        ),
+        (
+            "outputs: [{from: \"http://h/x\", to: \"{n}\"}]",
+            "outputs[0].from: found the scheme http://",
+            "a path below",
+        ),
+        (
+            "outputs: [{from: x, to: \".pilotfish/{n}\"}]",
+            "outputs[0].to: found `.pilotfish/0`",
+            "another name",
+        ),
         ("inputs: [in.txt]\nworkdir: submit", "workdir: found another folder", "write scratch"),
     ];
     for (lines, found, expected) in cases {

@@ -14,7 +14,7 @@ use std::{
 
 use agent::{parts, staging::cache::hash_of};
 use nix::fcntl::OFlag;
-use protocol::job::safe_relative;
+use protocol::job::{manager_folder, safe_relative};
 use scheduler::{
     digest::Digest,
     ids::{JobId, TaskId},
@@ -132,7 +132,7 @@ impl Landing {
     ) -> Result<Place, String> {
         // Whatever a manager says, nothing is written outside of the folder.
         let path = safe_relative(to).ok_or("it would be outside of the folder")?;
-        if path.components().any(|part| part.as_os_str() == ".pilotfish") {
+        if manager_folder(&path).is_some() {
             return Err("it would be in the folder of a manager".to_owned());
         }
         let (parents, name) = (path.parent().unwrap_or(Path::new("")), path.file_name().unwrap_or_default());

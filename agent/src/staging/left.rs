@@ -1,13 +1,13 @@
 //! What a task has left in its folder: one file, or several that are named together.
 
 use std::{
-    collections::HashSet,
+    collections::{BTreeSet, HashSet},
     fs, io,
     os::unix::fs::{FileTypeExt, MetadataExt},
     path::{Path, PathBuf},
 };
 
-use protocol::job::{OutputTarget, Several, TaskOutputFile, limits::N_LEFT_MAX};
+use protocol::job::{OutputTarget, Several, TaskOutputFile, limits::N_LEFT_MAX, manager_folder};
 use scheduler::results::FailureKind;
 
 use super::{
@@ -81,7 +81,11 @@ pub(super) fn files(
         }
         _ => return Err(missing()),
     };
-    let found = walk(folder, &output.from).map_err(|error| unread(&output.shown(), &error))?;
+    let mut found = walk(folder, &output.from).map_err(|error| unread(&output.shown(), &error))?;
+    if matches!(output.to, OutputTarget::Home(_)) {
+        let is_input = |from: &PathBuf| brought.contains(from) && is_as_brought(&folder.join(from));
+        found.spare_managers(output, is_input);
+    }
     let mut left = Left::default();
     for from in found.files {
         // Of a name that is not UTF-8, the rest of it can match.
@@ -186,6 +190,26 @@ struct Astray {
     why: String,
 }
 
+impl Walked {
+    /// Leaves out what would come home to a folder that is a manager's own, to which nothing is brought. Of each such folder
+    /// that is told.
+    fn spare_managers(&mut self, output: &TaskOutputFile, is_input: impl Fn(&PathBuf) -> bool) {
+        let spared = |from: &Path| {
+            let name = from.strip_prefix(&output.from).ok()?;
+            manager_folder(name).map(|name| output.from.join(name))
+        };
+        let is_meant = |from: &&PathBuf| output.name_of(&from.to_string_lossy()).is_some() && !is_input(from);
+        let folders: BTreeSet<PathBuf> =
+            self.files.iter().filter(is_meant).filter_map(|from| spared(from)).collect();
+        self.files.retain(|from| spared(from).is_none());
+        self.astray.retain(|astray| spared(&astray.from).is_none_or(|folder| !folders.contains(&folder)));
+        let why = "it is a manager's own by its name, and nothing is brought there; give it another name";
+        let told = folders.into_iter().map(|from| Astray { from, is_folder: true, why: why.to_owned() });
+        self.astray.extend(told);
+        self.astray.sort_unstable_by(|one, other| one.from.cmp(&other.from));
+    }
+}
+
 /// All files of a task's folder below one of its folders, by their paths, in order. Links are followed that lead to
 /// something in the task's folder, each folder once.
 fn walk(root: &Path, below: &Path) -> io::Result<Walked> {
@@ -265,13 +289,54 @@ fn special(from: PathBuf, kind: fs::FileType) -> Astray {
 #[cfg(test)]
 mod tests {
     use std::{
+        collections::{BTreeMap, HashSet},
         fs::{self, File},
         os::unix::fs::PermissionsExt,
         path::Path,
     };
 
-    use super::is_object;
-    use crate::staging::cache::{OBJECT_MODE, mark};
+    use protocol::job::{OutputTarget, Several, TaskOutputFile};
+
+    use super::{files, is_object};
+    use crate::{
+        opened::testing::make_pipe,
+        staging::cache::{OBJECT_MODE, mark},
+    };
+
+    #[test]
+    fn folders_of_managers_do_not_come_home_and_are_told() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["res/a", "res/.pilotfish/secret", "res/.pilotfish/in/b", "res/in/.pilotfish/c"] {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, name).unwrap();
+        }
+        make_pipe(&folder.path().join("res/.pilotfish/pipe"));
+        let left = |from: &str, several: Several, to: OutputTarget| {
+            let output = TaskOutputFile { from: from.into(), several: Some(several), to, optional: false };
+            files(folder.path(), &output, &HashSet::new()).map(|left| {
+                let delivered = left.files.into_iter().map(|file| (file.to.shown(), String::new()));
+                let left_out = left.left_out.into_iter().map(|(to, why)| (to.shown(), why));
+                delivered.chain(left_out).collect::<BTreeMap<String, String>>()
+            })
+        };
+        let home = || OutputTarget::Home("r".into());
+        let pattern = |text: &str| Several::Pattern(text.to_owned());
+        let why = "it is a manager's own by its name, and nothing is brought there; give it another name";
+        let all = [("r/.pilotfish", why), ("r/a", ""), ("r/in/.pilotfish", why)];
+        let all = all.map(|(to, why)| (to.to_owned(), why.to_owned()));
+        assert_eq!(left("res", Several::Folder, home()).unwrap(), all.into());
+        // Of what a pattern does not mean nothing is said.
+        let found = left("res", pattern("res/*"), home()).unwrap();
+        assert_eq!(found.keys().collect::<Vec<_>>(), ["r/a"]);
+        let said = left("res", pattern("res/**b"), home()).unwrap_err().to_string();
+        assert_eq!(said, format!("it has not left its output res/**b: {why}"));
+        // What is in it may go to another folder, and to where nodes write themselves.
+        let found = left("res/.pilotfish/in", Several::Folder, home()).unwrap();
+        assert_eq!(found.keys().collect::<Vec<_>>(), ["r/b"]);
+        let found = left("res", pattern("res/**b"), OutputTarget::File("/shared".into())).unwrap();
+        assert_eq!(found.keys().collect::<Vec<_>>(), ["file:///shared/.pilotfish/in/b"]);
+    }
 
     #[test]
     fn an_input_that_a_task_changed_or_replaced_counts_as_its_own_file() {

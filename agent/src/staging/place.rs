@@ -143,6 +143,11 @@ pub fn deliver(
     stop: &Stop,
     is_executable: impl FnOnce(&Digest) -> bool,
 ) -> io::Result<(Digest, u64)> {
+    if !to.is_absolute() {
+        // It would be in whatever folder the pilot runs in, which is removed.
+        let why = "its path is not absolute: nodes know no base folder";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+    }
     let folder = to.parent().unwrap_or(Path::new("/"));
     // For others to read, unlike what is ours: as programs make their folders.
     fs::create_dir_all(folder)?;
@@ -255,6 +260,10 @@ mod tests {
             assert!(sha256.to_string().starts_with("ba7816bf"));
         }
         assert_eq!(fs::read_dir(at("shared/results")).unwrap().count(), 1);
+        let relative = std::path::Path::new("scratch/ada/1");
+        let refused = deliver(&at("out"), relative, &Stop::default(), |_| false).unwrap_err();
+        assert!(refused.to_string().contains("is not absolute"), "{refused}");
+        assert!(!relative.exists());
         assert!(deliver(&at("missing"), &at("shared/results/2"), &Stop::default(), |_| false).is_err());
         assert_eq!(fs::read_dir(at("shared/results")).unwrap().count(), 1);
     }

@@ -224,7 +224,9 @@ impl Ways {
     /// A way to an address of the world, if that can be trusted.
     fn trusted<'w>(&self, way: &'w reqwest::Client, url: &str) -> Result<&'w reqwest::Client, Trouble> {
         match &self.distrust {
-            Some(why) if url.starts_with("https:") => Err(Trouble::Lasting(why.clone())),
+            Some(why) if url.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https:")) => {
+                Err(Trouble::Lasting(why.clone()))
+            }
             _ => Ok(way),
         }
     }

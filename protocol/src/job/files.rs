@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::address::{has_user, shown_alone};
 use crate::job::limits::{N_OBJECTS_MAX, N_TEXTS_MAX};
+use crate::job::places::{FILE_SCHEME, kind_of, strip_scheme};
 use crate::job::store_place::{STORE_SCHEME, StorePlace, store_of, store_place};
 use crate::job::taken::{fixed_folder, fixed_part, folder, is_pattern, matches, may_match, plain};
 use crate::job::{JobSpec, Problem, TakenFiles};
@@ -446,6 +447,14 @@ impl FileTemplates {
         self.inputs.get(input).map(|input| &input.from)
     }
 
+    pub(super) fn name_of(&self, input: usize) -> Option<&Template> {
+        self.inputs.get(input).map(|input| &input.to)
+    }
+
+    pub(super) fn left_of(&self, output: usize) -> Option<&Template> {
+        self.outputs.get(output).map(|(from, _)| from)
+    }
+
     pub(super) fn target_of(&self, output: usize) -> Option<&Template> {
         self.outputs.get(output).map(|(_, to)| to)
     }
@@ -480,13 +489,15 @@ impl FileTemplates {
                     }
                     Source::Shared | Source::Url | Source::Store | Source::Tasks => (input.sha256, None),
                 };
-                if template.source == Source::Store {
-                    store_place(&from, &input.from, || format!("inputs[{n}].from"))?;
-                }
+                let from = match template.source {
+                    Source::Store => {
+                        store_place(&from, &input.from, || format!("inputs[{n}].from"))?.to_string()
+                    }
+                    _ => strip_scheme(&from, FILE_SCHEME).map(str::to_owned).unwrap_or(from),
+                };
                 let (source, writable) = (template.source, input.writable);
                 let executable =
                     source == Source::Home && input.objects.executable.binary_search(&at).is_ok();
-                let from = from.strip_prefix(FILE_SCHEME).map(str::to_owned).unwrap_or(from);
                 all.push((n, TaskInput { to, from, source, sha256, bytes, writable, executable }));
             }
         }
@@ -590,17 +601,17 @@ fn several(n: usize, output: &Output, from: &str, to: &str) -> Result<TaskOutput
 
 /// Where a file goes that a task leaves, by what a template has come to.
 fn target_of(to: &str, template: &str, field: impl Fn() -> String) -> Result<OutputTarget, Problem> {
-    if let Some(path) = to.strip_prefix(FILE_SCHEME) {
+    if let Some(path) = strip_scheme(to, FILE_SCHEME) {
         return Ok(OutputTarget::File(PathBuf::from(path)));
     }
-    if to.starts_with(STORE_SCHEME) {
+    if strip_scheme(to, STORE_SCHEME).is_some() {
         return store_place(to, template, field).map(OutputTarget::Store);
     }
     safe_relative(to).map(OutputTarget::Home).ok_or_else(|| outside(field(), to))
 }
 
 /// The first combination of the whole product that has this place in these dimensions.
-fn combination(spec: &JobSpec, dimensions: &[(usize, u64)], place: u64) -> u64 {
+pub(super) fn combination(spec: &JobSpec, dimensions: &[(usize, u64)], place: u64) -> u64 {
     let mut rest = place;
     let mut positions = vec![0; spec.sweep.dimensions.len()];
     for (n, len) in dimensions.iter().rev() {
@@ -614,9 +625,6 @@ fn combination(spec: &JobSpec, dimensions: &[(usize, u64)], place: u64) -> u64 {
         .fold(0_u64, |all, (position, len)| all.wrapping_mul(len).wrapping_add(*position))
 }
 
-/// How paths are written that nodes see.
-pub(super) const FILE_SCHEME: &str = "file://";
-
 fn source(spec: &JobSpec, from: &Template, input: &Input) -> Source {
     if !input.after.is_empty() {
         return Source::Tasks;
@@ -626,18 +634,6 @@ fn source(spec: &JobSpec, from: &Template, input: &Input) -> Source {
     }
     // A whole address may be a parameter; those of other tasks are checked to be of the same kind.
     kind_of(&render(from, spec, 0, 0))
-}
-
-/// What kind of place a text names.
-pub(super) fn kind_of(text: &str) -> Source {
-    if text.starts_with(FILE_SCHEME) {
-        return Source::Shared;
-    }
-    if text.starts_with(STORE_SCHEME) {
-        return Source::Store;
-    }
-    let is_url = text.starts_with("http://") || text.starts_with("https://");
-    if is_url { Source::Url } else { Source::Home }
 }
 
 /// The files of an input at a place: where each is, and where it goes.
@@ -657,7 +653,7 @@ fn places<'i>(
 }
 
 /// The files that a text names: itself, or a line each.
-fn names(is_list: bool, text: &str) -> Vec<&str> {
+pub(super) fn names(is_list: bool, text: &str) -> Vec<&str> {
     match is_list {
         true => text.split('\n').filter(|line| !line.is_empty()).collect(),
         false => vec![text],
@@ -674,7 +670,7 @@ fn render_source(template: &Template, from: &str, spec: &JobSpec, job_id: u64, i
     render(template, &scope(spec, job_id, index, &spec.sweep.values(index)))
 }
 
-fn scope<'a>(spec: &'a JobSpec, job_id: u64, index: u64, values: &'a [Value<'a>]) -> Scope<'a> {
+pub(super) fn scope<'a>(spec: &'a JobSpec, job_id: u64, index: u64, values: &'a [Value<'a>]) -> Scope<'a> {
     Scope { values, index, job_id, job_name: &spec.name, cores: spec.cores }
 }
 

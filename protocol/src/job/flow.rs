@@ -9,9 +9,11 @@ use std::path::PathBuf;
 use scheduler::ranges::TaskSet;
 
 use crate::job::flow::outside::Named;
+use crate::job::places::kind_of;
 use crate::job::problem::quoted;
 use crate::job::{
-    AfterSpec, Compiled, JobSpec, OnSpec, OutputTarget, Problem, StageSpec, TakenFiles, WorkflowSpec, limits,
+    AfterSpec, Compiled, JobSpec, OnSpec, OutputTarget, Problem, Source, StageSpec, TakenFiles, WorkflowSpec,
+    limits,
 };
 
 /// So many names that tasks leave, and that they take, are made and compared, of all stages together. What tasks beyond
@@ -320,7 +322,7 @@ impl<'w> Check<'w> {
         let on = taken.after.first().and_then(|at| on_stage(self.stages[stage].after.get(*at)));
         let Some(on) = on.and_then(|on| self.stages.get(on)) else { return "name what is left".to_owned() };
         let home =
-            on.job.outputs.iter().map(|output| output.to.as_str()).filter(|to| !to.starts_with("file:"));
+            on.job.outputs.iter().map(|output| output.to.as_str()).filter(|to| kind_of(to) == Source::Home);
         let names: Vec<String> = home.take(3).map(quoted).collect();
         match names.is_empty() {
             true => format!("stage {} leaves nothing: name files in its `outputs`", quoted(&on.name)),

@@ -16,6 +16,7 @@ mod flow;
 pub mod limits;
 mod line_ends;
 mod meeting;
+mod places;
 mod positions;
 mod problem;
 mod shebang;
@@ -45,6 +46,7 @@ pub use files::{
     safe_relative,
 };
 pub use line_ends::LineEnds;
+pub use places::manager_folder;
 pub use problem::Problem;
 pub(crate) use problem::sentence;
 pub use shebang::{SHEBANG_BYTES_MAX, interpreter, shebang_with_carriage_return};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::job::{Problem, files::safe_relative, problem::quoted};
+use crate::job::{Problem, files::safe_relative, places::strip_scheme, problem::quoted};
 
 /// How they begin.
 pub const STORE_SCHEME: &str = "store://";
@@ -22,7 +22,7 @@ pub struct StorePlace {
 impl StorePlace {
     /// Reads `store://NAME/PATH`; `None`: it is none.
     pub fn parse(text: &str) -> Option<StorePlace> {
-        let (store, path) = text.strip_prefix(STORE_SCHEME)?.split_once('/')?;
+        let (store, path) = strip_scheme(text, STORE_SCHEME)?.split_once('/')?;
         // As it is written: `a/./b` is another object than `a/b`. Blanks at the ends do not reach all stores.
         let is_plain =
             safe_relative(path).is_some_and(|safe| safe.to_str() == Some(path)) && path.trim() == path;
@@ -45,7 +45,7 @@ pub fn is_store_name(text: &str) -> bool {
 
 /// The store that a template names, if it does so in letters.
 pub(super) fn store_of(template: &str) -> Option<&str> {
-    let (store, _) = template.strip_prefix(STORE_SCHEME)?.split_once('/')?;
+    let (store, _) = strip_scheme(template, STORE_SCHEME)?.split_once('/')?;
     is_store_name(store).then_some(store)
 }
 
@@ -56,8 +56,7 @@ pub(super) fn store_place(
     field: impl Fn() -> String,
 ) -> Result<StorePlace, Problem> {
     let place = StorePlace::parse(text).filter(|_| store_of(template).is_some());
-    let has_blanks = text
-        .strip_prefix(STORE_SCHEME)
+    let has_blanks = strip_scheme(text, STORE_SCHEME)
         .and_then(|text| text.split_once('/'))
         .is_some_and(|(_, path)| path.trim() != path);
     place.ok_or_else(|| {
@@ -94,6 +93,7 @@ mod tests {
         let place = StorePlace::parse("store://lab-1/runs/7/out.txt").expect("a place");
         assert_eq!((place.store.as_str(), place.path.as_str()), ("lab-1", "runs/7/out.txt"));
         assert_eq!(place.to_string(), "store://lab-1/runs/7/out.txt");
+        assert_eq!(StorePlace::parse("STORE://lab-1/runs/7/out.txt"), Some(place));
         for text in [
             "store://lab",
             "store://lab/",

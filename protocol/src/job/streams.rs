@@ -19,8 +19,14 @@ impl JobSpec {
     /// What is wrong with a job that is to be submitted, beside what [`JobSpec::validate`] finds. Jobs that are in a store
     /// already are left alone: earlier versions took such ones.
     pub fn validate_to_submit(&self) -> Vec<Problem> {
+        self.validate_to_submit_with(true)
+    }
+
+    /// The same of a job, some values of which may not be known.
+    pub(super) fn validate_to_submit_with(&self, knows_values: bool) -> Vec<Problem> {
         let mut problems = self.exposed_passwords();
         problems.extend(self.streams_of_two_tasks());
+        problems.extend(self.wrong_places(knows_values));
         problems
     }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::address;
 use crate::job::compile::Templates;
-use crate::job::files::{FILE_SCHEME, kind_of};
+use crate::job::places::{FILE_SCHEME, STAGE_SCHEME, kind_of, strip_scheme};
 use crate::job::problem::quoted;
 use crate::job::taken::fixed_part;
 use crate::job::validate::Check;
@@ -16,15 +16,9 @@ use crate::job::{
 use crate::sweep::Column;
 use crate::template::{self, Slot, Template};
 
-/// How files are written in job files that other stages leave.
-pub(super) const STAGE_SCHEME: &str = "stage:";
-
 /// Names of so many files, of all tasks together, are made to be compared. What tasks beyond them would
 /// write is compared by the parameters in the template alone.
 pub(super) const N_COMPARED: u64 = 100_000;
-
-/// Places that are reached by the name that the operator gave them only.
-const SCHEMES_OF_STORES: [&str; 4] = ["s3://", "swift://", "sftp://", "ftp://"];
 
 impl JobSpec {
     /// The job without anything but its tasks and their files.
@@ -56,19 +50,12 @@ impl Check {
                 let expected = "a list of files is one parameter, in `from` and in `to`";
                 self.add(&path, format!("{} with `lines`", quoted(from)), expected);
             }
-            if from.starts_with(STAGE_SCHEME) {
+            if strip_scheme(from, STAGE_SCHEME).is_some() {
                 let expected = "only stages take files from others; name a file";
                 self.add(&path, quoted(from), expected);
             }
             self.path(&format!("{path}.from"), from);
             self.path(&format!("{path}.to"), to);
-            for text in [from, to] {
-                if let Some(scheme) = SCHEMES_OF_STORES.iter().find(|scheme| text.starts_with(**scheme)) {
-                    let expected = "places are the job's folder, file:///… that nodes see, https://…, and store://NAME/… \
-                                    of a store that the manager knows (`pilotfish stores`)";
-                    self.add(&path, format!("the scheme {scheme}"), expected);
-                }
-            }
         }
         for (n, output) in job.outputs.iter().enumerate().filter(|(_, output)| !output.lines) {
             self.output_names(n, output);
@@ -192,7 +179,7 @@ impl Check {
                 let expected = "what nodes share is linked, not copied: take one of them out";
                 self.add(format!("{path}.writable"), "true beside a shared path", expected);
             }
-            let shown = input.from.strip_prefix(FILE_SCHEME).unwrap_or(&input.from);
+            let shown = strip_scheme(&input.from, FILE_SCHEME).unwrap_or(&input.from);
             if source == Source::Shared && !shown.starts_with(['/', '{']) {
                 let expected = "nodes know no base folder: write an absolute path";
                 self.add(format!("{path}.from"), quoted(&input.from), expected);

@@ -98,7 +98,7 @@ impl Resolver<'_> {
         if !self.gaps.has_unknown_names && !self.gaps.has_unfit_columns {
             problems.extend(spec.validate_templates());
         }
-        problems.extend(spec.validate_to_submit());
+        problems.extend(spec.validate_to_submit_with(!self.gaps.has_unknown_values));
         if !problems.iter().any(Problem::is_of_files) && self.knows_files() {
             problems.extend(files::missing(&spec.with_files_only()));
         }

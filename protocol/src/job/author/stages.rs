@@ -12,8 +12,8 @@ use crate::job::author::form::{JobForm, NamedSource, Source, SweepEntry, SweepFo
 use crate::job::author::read::{Fields, Node, Reader};
 use crate::job::author::read_job::JOB_FIELDS;
 use crate::job::author::resolve;
+use crate::job::places::{STAGE_SCHEME, strip_scheme};
 use crate::job::problem::quoted;
-use crate::job::validate_files::STAGE_SCHEME;
 use crate::job::workflow::unknown;
 use crate::job::{AfterSpec, JobSpec, OnSpec, Problem, StageSpec, WorkflowSpec, limits};
 
@@ -273,7 +273,7 @@ fn by_stages(mut workflow: WorkflowSpec) -> WorkflowSpec {
 /// Finds out of which entries of `after` inputs like `stage:NAME/PATH` are.
 fn take_from_stages(form: &mut StageForm, names: &[String], problems: &mut Vec<Problem>) {
     for (n, input) in form.job.inputs.iter_mut().flatten().enumerate() {
-        let Some(rest) = input.from.strip_prefix(STAGE_SCHEME) else { continue };
+        let Some(rest) = strip_scheme(&input.from, STAGE_SCHEME) else { continue };
         let path = match form.own.iter().any(|field| field == "inputs") && !form.path.is_empty() {
             true => format!("{}.inputs[{n}]", form.path),
             false => format!("inputs[{n}]"),

@@ -3,6 +3,7 @@
 //! them are not as many jobs.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::Path;
 
 use scheduler::edges::{EdgeProblem, Edges, Listed, Shape, check};
 
@@ -12,6 +13,7 @@ use crate::job::author::form::{
 use crate::job::author::read::{Node, Reader};
 use crate::job::author::resolve;
 use crate::job::author::stages::Common;
+use crate::job::places::{address_for_name, manager_folder};
 use crate::job::problem::quoted;
 use crate::job::taken::is_pattern;
 use crate::job::workflow::{circle, unknown};
@@ -257,8 +259,11 @@ fn edges<'t>(tasks: &'t [TaskForm], common: &Common<'_>, problems: &mut Vec<Prob
                 let expected =
                     "tasks name each file, so that others can take it; stages know patterns and folders";
                 problems.push(Problem::new(format!("{}.outputs", task.path), found, expected));
-            } else if is_apart && safe_relative(output).is_none() {
+            } else if is_apart && !is_name(output) {
                 problems.push(outside(format!("{}.outputs", task.path), output));
+            } else if is_apart && manager_folder(Path::new(output)).is_some() {
+                let expected = "nothing is brought to the folder of a manager: give it another name";
+                problems.push(Problem::new(format!("{}.outputs", task.path), quoted(output), expected));
             }
             if let Some(other) = makers.insert(plain(output), at).filter(|other| *other != at) {
                 let found =
@@ -272,7 +277,8 @@ fn edges<'t>(tasks: &'t [TaskForm], common: &Common<'_>, problems: &mut Vec<Prob
     let mut all = Vec::new();
     for task in tasks {
         let (mut before, mut own) = (Vec::new(), TaskFiles::default());
-        let outputs = task.outputs.iter().filter(|output| safe_relative(output).is_some());
+        let is_sound = |output: &&String| is_name(output) && manager_folder(Path::new(output)).is_none();
+        let outputs = task.outputs.iter().filter(is_sound);
         own.left.extend(outputs.map(|output| plain(output)));
         for name in &task.after {
             match by_name.get(name.as_str()) {
@@ -289,7 +295,7 @@ fn edges<'t>(tasks: &'t [TaskForm], common: &Common<'_>, problems: &mut Vec<Prob
                 false => &mut own.brought,
             };
             match makers.get(plain(input)) {
-                _ if is_apart && safe_relative(input).is_none() => {
+                _ if is_apart && !is_name(input) => {
                     problems.push(outside(format!("{}.inputs", task.path), input));
                 }
                 Some(at) => {
@@ -312,6 +318,11 @@ fn edges<'t>(tasks: &'t [TaskForm], common: &Common<'_>, problems: &mut Vec<Prob
         files.push(own);
     }
     Found { before: all, files: is_apart.then_some(files) }
+}
+
+/// Whether it is the name of a file below a folder.
+fn is_name(text: &str) -> bool {
+    safe_relative(text).is_some() && address_for_name(text, "").is_none()
 }
 
 fn outside(path: String, found: &str) -> Problem {

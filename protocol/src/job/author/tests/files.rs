@@ -1,7 +1,7 @@
 //! Inputs and outputs of job files, and what is said of those that cannot be.
 
 use super::{folder, shown};
-use crate::job::load_job_text;
+use crate::job::{load_file_text, load_job_text};
 
 /// What is said of a job of one task with these fields, without what would be right.
 fn said(fields: &str) -> String {
@@ -95,4 +95,38 @@ fn names_of_files_are_lines_for_inputs_and_outputs_alike() {
     ] {
         assert_eq!(said(fields), expected, "{fields}");
     }
+}
+
+#[test]
+fn places_that_there_are_not_are_told_with_their_line_and_unknown_values_beget_none() {
+    for (fields, expected) in [
+        ("outputs: \"http://h/x\"", "job.yaml:2: outputs[0].to: found the scheme http://"),
+        (
+            "outputs: [{from: a, to: file:x}]",
+            "job.yaml:2: outputs[0].to: found the scheme file: without `//`",
+        ),
+        ("inputs: file:x", "job.yaml:2: inputs[0].from: found the scheme file: without `//`"),
+        ("inputs: {from: \"gs://b/x\", to: x}", "job.yaml:2: inputs[0].from: found the scheme gs://"),
+        (
+            "sweep: {f: {files: none/*.x}}\noutputs:\n  - {from: a, to: \"file://{f.parent}/{f.stem}\"}\n  \
+             - {from: b, to: \"file://h/{f}\"}\n  - {from: c, to: \"http://h/c\"}",
+            "job.yaml:2: sweep.f.files: found no file that matches `none/*.x`\n\
+             job.yaml:6: outputs[2].to: found the scheme http://",
+        ),
+    ] {
+        assert_eq!(said(fields), expected, "{fields}");
+    }
+    let of_tasks = "workdir: scratch\ntasks:\n  - {name: a, command: x, outputs: [\"http://h/x\", .pilotfish/y]}\n  \
+                    - {name: b, command: x, inputs: [\"http://h/x\"]}\n";
+    let problems = load_file_text(of_tasks, "job.yaml", folder().path()).unwrap_err();
+    let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    let below = "tasks have no folder in common here: a path below the file's folder is right";
+    let expected = [
+        format!("job.yaml:3: tasks[0].outputs: found `http://h/x`; {below}"),
+        "job.yaml:3: tasks[0].outputs: found `.pilotfish/y`; nothing is brought to the folder of a manager: give it \
+         another name"
+            .to_owned(),
+        format!("job.yaml:4: tasks[1].inputs: found `http://h/x`; {below}"),
+    ];
+    assert_eq!(lines, expected);
 }
