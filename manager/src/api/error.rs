@@ -118,6 +118,24 @@ impl ApiError {
         ApiError::new(StatusCode::NOT_FOUND, "not-left", message)
     }
 
+    /// No file matches the pattern.
+    pub(super) fn none_left(pattern: &str) -> ApiError {
+        let message = format!(
+            "no task that it waited for has left a file like {pattern}; if it may begin without any, write `optional: true` \
+             for that input"
+        );
+        ApiError::new(StatusCode::NOT_FOUND, "not-left", message)
+    }
+
+    /// Files of the pattern may be missing, as a task has failed.
+    pub(super) fn left_in_part(pattern: &str, failed: TaskId) -> ApiError {
+        let message = format!(
+            "task {failed} failed or was cancelled, so files like {pattern} are missing; if it may begin with those that are \
+             there, write `optional: true` for that input"
+        );
+        ApiError::new(StatusCode::NOT_FOUND, "not-left", message)
+    }
+
     /// `why`: a sentence.
     pub(super) fn no_such_store(name: &str, why: &str) -> ApiError {
         ApiError::new(

@@ -2,8 +2,9 @@
 //! So neither jobs nor bundles say it of each task, and what counts is what was accepted last.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use axum::{extract::State, http::StatusCode, response::Response};
@@ -12,14 +13,15 @@ use protocol::{
     objects::{TakenFile, TakenFrom, TakenPage},
 };
 use scheduler::{
-    engine::interface::{Answer, Query},
+    engine::interface::{Answer, Query, TaskFilter},
     ids::{JobId, TaskId},
     ranges::TaskSet,
     results::OutputFile,
 };
 
 use super::{
-    Shared, blocking,
+    Context, Shared, blocking,
+    cache::JobFacts,
     error::{ApiError, json},
     extract::{InPath, InQuery},
     sessions::Session,
@@ -48,20 +50,52 @@ pub(super) async fn list(
         other => return Err(ApiError::unexpected(&other)),
     };
     let reader = context.state.reader.clone();
-    let page = blocking(move || {
+    let taken = blocking(move || {
         let taken = facts.compiled.taken(job.0, index);
-        let taken = taken.map_err(|problem| ApiError::damaged(job, &problem.to_string()))?;
-        Page { reader: &reader, before: &before, files: Vec::new(), n_reads: 0 }.of(&taken, from)
+        taken.map_err(|problem| ApiError::damaged(job, &problem.to_string()))
+    });
+    let taken = taken.await?;
+    let failed = failed_before(&context, &before, &taken).await?;
+    let page = blocking(move || {
+        Page { reader: &reader, before: &before, failed: &failed, files: Vec::new(), n_reads: 0 }
+            .of(&taken, from)
     });
     let page = page.await?;
     context.granted.add(pilot, page.files.iter().map(|file| file.sha256));
     Ok(json(StatusCode::OK, &page))
 }
 
+/// Tasks of a job that have failed for good or were cancelled, and what its tasks leave.
+struct Failed {
+    tasks: TaskSet,
+    facts: Arc<JobFacts>,
+}
+
+/// Those that a task has waited for, if it takes files by patterns that are not optional.
+async fn failed_before(
+    context: &Context,
+    before: &[(JobId, TaskSet)],
+    taken: &[TakenFiles],
+) -> Result<BTreeMap<JobId, Failed>, ApiError> {
+    let patterns = taken.iter().filter(|taken| taken.is_pattern && !taken.optional);
+    let entries = patterns.flat_map(|taken| &taken.after).filter_map(|at| before.get(*at));
+    let jobs: BTreeSet<JobId> = entries.map(|(job, _)| *job).collect();
+    let mut all = BTreeMap::new();
+    for job in jobs {
+        let mut tasks = context.tasks_in(job, TaskFilter::Failed).await?;
+        tasks.insert_all(&context.tasks_in(job, TaskFilter::Cancelled).await?);
+        if !tasks.is_empty() {
+            all.insert(job, Failed { tasks, facts: context.facts(job).await? });
+        }
+    }
+    Ok(all)
+}
+
 struct Page<'a> {
     reader: &'a Reader,
     /// Of each entry of `after` whose tasks, and which.
     before: &'a [(JobId, TaskSet)],
+    failed: &'a BTreeMap<JobId, Failed>,
     files: Vec<TakenFile>,
     n_reads: u64,
 }
@@ -121,6 +155,10 @@ impl Page<'_> {
     fn pattern(&mut self, taken: &TakenFiles, first: u64) -> Result<Option<u64>, ApiError> {
         // Those of one stage, as was checked.
         let Some((job, tasks)) = self.tasks(taken).pop_first() else { return Ok(None) };
+        if first == 0 && !taken.optional {
+            self.refuse_part(taken, job, &tasks)?;
+        }
+        let n_before = self.files.len();
         for range in tasks.iter().filter(|range| range.end > first) {
             for task in range.start.max(first)..range.end {
                 if self.is_full() {
@@ -131,15 +169,61 @@ impl Page<'_> {
                 let mut last: BTreeMap<PathBuf, OutputFile> = BTreeMap::new();
                 let files =
                     self.reader.files(job, Some(task), 0, u64::MAX)?.into_iter().map(|(.., file)| file);
-                // What is where nodes see it is not here.
-                for file in files.filter(|file| !file.to.contains("://") && file.left_out.is_none()) {
-                    last.extend(taken.target(&file.to).map(|to| (to, file)));
+                for file in files {
+                    last.extend(name_of(taken, &file).map(|to| (to, file)));
                 }
                 self.files.extend(last.iter().map(|(to, file)| row(to, taken, file)));
             }
         }
-        Ok(None)
+        let is_empty = self.files.len() == n_before && !taken.optional;
+        match is_empty && (first == 0 || !self.was_any_left(taken, job, &tasks)?) {
+            true => Err(ApiError::none_left(&taken.from)),
+            false => Ok(None),
+        }
     }
+
+    /// Refuses a pattern of whose files a task that has failed would have left some: of all results nobody wants a part
+    /// without a word.
+    fn refuse_part(&self, taken: &TakenFiles, job: JobId, tasks: &TaskSet) -> Result<(), ApiError> {
+        let Some(failed) = self.failed.get(&job) else { return Ok(()) };
+        let failed_here = failed.tasks.intersection(tasks);
+        let task = failed_here.indices().find(|index| failed.might_have_left(job, *index, taken));
+        match task {
+            Some(index) => Err(ApiError::left_in_part(&taken.from, TaskId { job, index })),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a file of a pattern was on a page before this one.
+    fn was_any_left(&self, taken: &TakenFiles, job: JobId, tasks: &TaskSet) -> Result<bool, ApiError> {
+        let mut after = 0;
+        loop {
+            let rows = self.reader.files(job, None, after, N_FILES as u64)?;
+            let Some((last, ..)) = rows.last() else { return Ok(false) };
+            after = *last;
+            let is_taken = |(_, task, file): &(u64, u64, OutputFile)| {
+                tasks.contains(*task) && name_of(taken, file).is_some()
+            };
+            if rows.iter().any(is_taken) {
+                return Ok(true);
+            }
+        }
+    }
+}
+
+impl Failed {
+    /// Whether files of a pattern may be missing because this task has left none.
+    fn might_have_left(&self, job: JobId, index: u64, taken: &TakenFiles) -> bool {
+        let outputs = self.facts.compiled.outputs(job.0, index).unwrap_or_default();
+        outputs.iter().any(|output| taken.may_mean(output))
+    }
+}
+
+/// The name under which a task takes a file that another has left; `None`: it takes another, or it is not here, but where
+/// nodes see it.
+fn name_of(taken: &TakenFiles, file: &OutputFile) -> Option<PathBuf> {
+    let is_here = !file.to.contains("://") && file.left_out.is_none();
+    taken.target(&file.to).filter(|_| is_here)
 }
 
 fn row(to: &Path, taken: &TakenFiles, file: &OutputFile) -> TakenFile {

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::path::PathBuf;
 
-use crate::job::{Input, safe_relative};
+use crate::job::{Input, OutputTarget, Several, TaskOutputFile, safe_relative};
 
 /// What a task takes of what those leave that it waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +56,21 @@ impl TakenFiles {
         let fixed = plain(fixed_part(&self.from));
         let name = path.strip_prefix(&*fixed).filter(|_| matches(&self.from, path))?;
         safe_relative(name).map(|name| self.to.join(name))
+    }
+}
+
+impl TakenFiles {
+    /// Whether a file that a task leaves for this output may be meant. O(pattern × path, and × the output's pattern).
+    pub fn may_mean(&self, output: &TaskOutputFile) -> bool {
+        let OutputTarget::Home(path) = &output.to else { return false };
+        let path = path.to_string_lossy();
+        let tail = match &output.several {
+            None => return self.target(&path).is_some(),
+            Some(Several::Folder) => "?**",
+            Some(Several::Pattern(pattern)) => &pattern[fixed_part(pattern).len()..],
+        };
+        let folder = if path.is_empty() { String::new() } else { format!("{path}/") };
+        may_match(&self.from, &folder, tail)
     }
 }
 
@@ -265,7 +280,34 @@ mod tests {
     use proptest::prelude::*;
 
     use super::{TakenFiles, fixed_folder, fixed_part, matches, may_match};
-    use crate::job::Input;
+    use crate::job::{Input, OutputTarget, Several, TaskOutputFile};
+
+    #[test]
+    fn a_pattern_may_mean_what_goes_home_under_a_name_that_matches() {
+        let taken = |from: &str| {
+            TakenFiles::new(0, &Input { from: from.into(), ..Input::default() }, from, "in").unwrap()
+        };
+        let output = |from: &str, several: Option<Several>, to: OutputTarget| TaskOutputFile {
+            from: from.into(),
+            several,
+            to,
+            optional: false,
+        };
+        let home = |to: &str| OutputTarget::Home(to.into());
+        let pattern = |text: &str| Some(Several::Pattern(text.to_owned()));
+        for (from, output, expected) in [
+            ("g/b/*", output("out", None, home("g/b/1")), true),
+            ("g/b/*", output("out", None, home("g/a/1")), false),
+            ("g/b/*", output("res", Some(Several::Folder), home("g")), true),
+            ("g/b/*", output("res", Some(Several::Folder), home("h")), false),
+            ("g/*.log", output("r", pattern("r/x*.txt"), home("g")), false),
+            ("g/*.txt", output("r", pattern("r/x*.txt"), home("g")), true),
+            ("**", output("res", Some(Several::Folder), home("")), true),
+            ("**", output("out", None, OutputTarget::File("/g/b/1".into())), false),
+        ] {
+            assert_eq!(taken(from).may_mean(&output), expected, "{from} {output:?}");
+        }
+    }
 
     #[test]
     fn patterns_match_as_shells_have_it() {

@@ -8,7 +8,7 @@ use scheduler::{
     digest::Digest,
     ids::JobId,
     pull::Pull,
-    results::{JobReport, OutputFile, Report, Successes, TaskFiles, Usage},
+    results::{Failure, FailureKind, JobReport, OutputFile, Report, Successes, TaskFiles, Usage},
 };
 use serde_json::{Value, json};
 
@@ -83,6 +83,64 @@ async fn who_holds_a_task_is_told_what_it_takes_and_nobody_else_is() {
     assert_eq!(inputs(&scene, "2/0", &scene.ann()).await.status, 401);
     assert_eq!(inputs(&scene, "2/7", &pilot.session).await.status, 404);
     assert_eq!(inputs(&scene, "9/0", &pilot.session).await.status, 404);
+}
+
+/// The names of the files that a page has.
+fn names(reply: &Reply) -> Vec<String> {
+    let files = reply.json()["files"].as_array().cloned().unwrap_or_default();
+    files.iter().filter_map(|file| Some(file["to"].as_str()?.to_owned())).collect()
+}
+
+#[tokio::test]
+async fn a_pattern_takes_a_part_or_nothing_only_if_it_is_optional() {
+    let mut scene = Scene::start().await;
+    let mut pilot = scene.pilot_of("one", 16).await;
+    let make = with_files(2, &[], &["made/{x}", "more/{job}-{x}"]);
+    let after = json!([{"on": {"stage": 0}, "edges": "all"}]);
+    let take = |name: &str, pattern: &str, optional: bool| {
+        let mut job = with_files(1, &[pattern], &[]);
+        job.inputs[0].optional = optional;
+        json!({"name": name, "job": job, "after": after, "on_failed_dependency": "run"})
+    };
+    let stages = json!([
+        {"name": "make", "job": make, "after": []},
+        take("all", "made/*", false),
+        take("what-there-is", "made/*", true),
+        take("other", "made/*1", false),
+        take("none", "more/none*", false),
+        take("none-is-right", "more/none*", true),
+    ]);
+    let reply =
+        scene.post("/api/v1/workflows", json!({"workflow": {"name": "flow", "stages": stages}})).await;
+    assert_eq!(reply.status, 201, "{}", String::from_utf8_lossy(&reply.body));
+    pull(&scene, &mut pilot, None).await;
+    let file = OutputFile { to: "made/1".to_owned(), bytes: 1, ..OutputFile::default() };
+    let failed = Failure { index: 1, kind: FailureKind::Exit { code: 1 }, usage: Usage::default() };
+    let report = JobReport {
+        successes: Successes::from_attempts(vec![(0, 0, Usage::default())]),
+        files: vec![TaskFiles { index: 0, files: vec![file] }],
+        failures: vec![failed],
+        ..JobReport::new(JobId(1))
+    };
+    pull(&scene, &mut pilot, Some(Report { seq: 1, jobs: vec![report] })).await;
+    let reply = inputs(&scene, "2/0", &pilot.session).await;
+    assert_eq!(reply.refusal(), (404, "not-left".into()));
+    let way_out = "write `optional: true` for that input";
+    let expected = format!(
+        "task 1.1 failed or was cancelled, so files like made/* are missing; if it may begin with those that are there, \
+         {way_out}"
+    );
+    assert_eq!(reply.message(), expected);
+    assert_eq!(names(&inputs(&scene, "3/0", &pilot.session).await), ["in/1"]);
+    // The task that failed would have left none of these.
+    assert_eq!(names(&inputs(&scene, "4/0", &pilot.session).await), ["in/1"]);
+    let reply = inputs(&scene, "5/0", &pilot.session).await;
+    assert_eq!(reply.refusal(), (404, "not-left".into()));
+    let expected = format!(
+        "no task that it waited for has left a file like more/none*; if it may begin without any, {way_out}"
+    );
+    assert_eq!(reply.message(), expected);
+    assert_eq!(names(&inputs(&scene, "6/0", &pilot.session).await), [""; 0]);
 }
 
 #[tokio::test]
