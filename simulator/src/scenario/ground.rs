@@ -65,8 +65,8 @@ impl<'a> Shown<'a> {
         }
     }
 
-    /// Applications of which nothing has succeeded on some of these platforms, though others have there: each with the
-    /// platform's name.
+    /// Applications of which nothing has succeeded on one of these platforms, though some has on another: each with the
+    /// name of the one.
     pub(super) fn doubted(
         &self,
         durable: &Durable,
@@ -76,7 +76,13 @@ impl<'a> Shown<'a> {
         let mut doubted = Vec::new();
         for id in platforms {
             let fails = applications.iter().filter(|application| self.fails(durable, application, *id));
-            doubted.extend(fails.map(|application| (application.clone(), name(durable, *id))));
+            // Of what has succeeded nowhere every task fails again, after as long as then.
+            let is_doubted = |application: &&String| {
+                platforms.iter().any(|other| self.succeeds(durable, application, *other))
+            };
+            doubted.extend(
+                fails.filter(is_doubted).map(|application| (application.clone(), name(durable, *id))),
+            );
         }
         doubted
     }

@@ -53,7 +53,7 @@ pub struct History {
     pub end: Time,
     /// What is not.
     pub left_out: LeftOut,
-    /// Applications of which nothing has ever succeeded on a platform where others have, each with its name.
+    /// Applications of which nothing has ever succeeded on a platform, though some has on another, with that one's name.
     pub doubted: Vec<(String, String)>,
     /// Whether it is known under which policies it was; else the scenario has the default ones.
     pub are_policies_known: bool,

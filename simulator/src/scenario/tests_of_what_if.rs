@@ -1,6 +1,6 @@
 //! What the replay of a history keeps, and what it does not make up: order, estimates, files, platforms, policies.
 
-use std::{collections::BTreeSet, convert::Infallible};
+use std::convert::Infallible;
 
 use scheduler::{
     edges::{Dependence, Edges},
@@ -203,7 +203,7 @@ fn no_task_runs_again_where_none_has_ever_succeeded() {
     state.apply(&Record::JobAccepted { job: JobId(12), request: other.clone(), at: at(2) });
     let there = Decided { pilot: PilotId(2), ..ran(0, 10, 13) };
     let history = of(&state, &[(job(4), tasks), (other, vec![there])], &[11, 12]);
-    assert_eq!(history.left_out.platforms, BTreeSet::<String>::new().into_iter().collect::<Vec<_>>());
+    assert!(history.left_out.platforms.is_empty());
     assert_eq!(history.doubted, [("docking".to_owned(), "bad".to_owned())]);
 }
 
