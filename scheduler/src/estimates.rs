@@ -35,6 +35,12 @@ impl TaskEstimates {
         let n = self.millionths.len().max(1) as u64;
         self.millionths.get((index / self.every.max(1) % n) as usize).copied().unwrap_or(0)
     }
+
+    /// Of these tasks alone, numbered anew in this order; `None` of none.
+    pub fn of_tasks(&self, indices: impl Iterator<Item = u64>) -> Option<TaskEstimates> {
+        let millionths: Arc<[u64]> = indices.map(|index| self.millionths(index)).collect();
+        (!millionths.is_empty()).then_some(TaskEstimates { every: 1, millionths })
+    }
 }
 
 /// An estimate in its unit.
@@ -51,6 +57,9 @@ mod tests {
         let two = TaskEstimates::new(2, [1.5, 0.0, 3.0]).unwrap();
         let of = |index| in_units(two.millionths(index));
         assert_eq!([0, 1, 2, 3, 4, 5, 6].map(of), [1.5, 1.5, 0.0, 0.0, 3.0, 3.0, 1.5]);
+        let some = two.of_tasks([1, 4, 6].into_iter()).unwrap();
+        assert_eq!([0, 1, 2].map(|index| in_units(some.millionths(index))), [1.5, 3.0, 1.5]);
+        assert_eq!(two.of_tasks(std::iter::empty()), None);
     }
 
     #[test]

@@ -82,6 +82,27 @@ fn a_run_is_played_again_under_other_policies() {
 }
 
 #[test]
+fn stages_of_a_workflow_wait_for_each_other_again() {
+    let page = Page::new("what-if-stages");
+    let sandbox = &page.sandbox;
+    sandbox.write(
+        "job.yaml",
+        "stages:\n  a: {command: sleep 1, sweep: {x: [1, 2]}}\n  b: {command: sleep 1, sweep: {x: [1, 2]}, after: a}\n",
+    );
+    sandbox.ok(&["run", "-q", "-j", "4", "job.yaml"]);
+    let said = sandbox.json(&["simulate", "--what-if", ".pilotfish"]);
+    check_replayed(&said, 2, 4, 0);
+    let makespan = row(&said["measures"], "all")["makespan_s"].as_f64().unwrap_or(0.0);
+    assert!(makespan >= 2.0, "{makespan} s for two stages of a second each: {said}");
+    // Without the first stage nothing is waited for, and that is said.
+    let text = sandbox.ok(&["simulate", "--what-if", ".pilotfish", "--jobs", "2"]);
+    assert!(
+        text.split_whitespace().collect::<Vec<_>>().join(" ").contains("1 job waited for others"),
+        "{text}"
+    );
+}
+
+#[test]
 fn the_history_of_a_manager_that_runs_is_read_beside_it() {
     let page = Page::new("what-if-serve");
     let manager = page.serve("state", &["-q", "--cores", "2"]);
@@ -130,6 +151,16 @@ fn what_is_no_history_is_explained() {
     page.sandbox.write("good.yaml", "platforms: []\n");
     page.refuses("a scenario too", &["simulate", "good.yaml", "--what-if", "good"]);
     page.refuses("faults too", &["simulate", "--faults", "--what-if", "good"]);
+    for (layer, policies) in
+        [("mapping", "none,maf"), ("scaling", "fixed,measured"), ("stealing", "none,mlb")]
+    {
+        let compared = format!("{layer}={policies}");
+        let args = ["simulate", "--what-if", "good", "--compare", &compared];
+        let said = page.sandbox.run(&args);
+        assert_eq!(said.status.code(), Some(2), "{said:?}");
+        let said = String::from_utf8_lossy(&said.stderr).into_owned();
+        assert!(said.contains(&format!("found the layer `{layer}` with --what-if")), "{said}");
+    }
     check_replayed(&page.sandbox.json(&["simulate", "--what-if", "good"]), 1, 1, 0);
     page.close();
 }

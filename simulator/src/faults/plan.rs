@@ -57,7 +57,8 @@ pub(crate) struct Rates {
 #[derive(Clone, Debug)]
 pub(crate) enum Act {
     Submit(Box<JobRequest>),
-    /// Jobs of which some wait for others.
+    /// Jobs of which some wait for others; [`On::Job`] names one of an earlier act by its place among all that are
+    /// submitted.
     SubmitAll(Vec<Stage>),
     /// To the job of that position, if it is known by then.
     Change(usize, JobChange),

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use scheduler::{
-    engine::interface::{Answer, Caller, Event, JobChange, PlatformChange, PlatformMode, Refusal},
+    engine::interface::{Answer, Caller, Event, JobChange, On, PlatformChange, PlatformMode, Refusal, Stage},
     ids::{AllocationId, JobId},
     ranges::TaskSet,
     time::Span,
@@ -13,6 +13,9 @@ use super::{
     plan::{Act, Plan},
     world::{Asker, Happening, Held, World},
 };
+
+/// Who waits for the numbers of other jobs looks again after so long.
+const AGAIN: Span = Span(10_000);
 
 pub(super) struct User {
     /// The numbers of their jobs, in the order of the plan.
@@ -37,6 +40,16 @@ impl User {
 
     fn job(&self, n: usize) -> Option<JobId> {
         self.jobs.get(n).copied().flatten()
+    }
+
+    /// With the manager's numbers of the jobs of earlier acts; `None` while one of them is not known.
+    fn numbered(&self, mut stages: Vec<Stage>) -> Option<Vec<Stage>> {
+        for (on, _) in stages.iter_mut().flat_map(|stage| &mut stage.after) {
+            if let On::Job(place) = on {
+                *place = self.job(usize::try_from(place.0).ok()?)?;
+            }
+        }
+        Some(stages)
     }
 }
 
@@ -72,6 +85,9 @@ impl World<'_> {
                 }
             }
             Act::SubmitAll(stages) => {
+                let Some(stages) = self.user.numbered(stages) else {
+                    return self.after(AGAIN, Happening::UserActs { act });
+                };
                 self.auditor.iter_mut().for_each(|auditor| auditor.submits_all(&stages));
                 self.send(Asker::User { act }, |request| Event::WorkflowSubmitted {
                     request,

@@ -1,32 +1,37 @@
 //! A manager's history as a scenario: what its store tells of platforms, pilots and jobs, so that other
 //! policies can be tried on it. It knows the engine's durable state, not the store.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use scheduler::{
+    edges::Dependence,
     engine::{
         durable::{Durable, Job},
         runtimes::Runtimes,
     },
     ids::{JobId, PilotId, PlatformId},
     policy::Policies,
-    pull::TaskNeeds,
+    pull::{Staging, TaskNeeds},
     ranges::TaskSet,
-    resources::Resources,
     time::{Span, Time},
 };
 
 use super::{
     Application, Faults, Platform, Scenario,
     distribution::Distribution,
+    ground::{self, Shown},
     ledger::JobAccount,
     measures,
-    past::{Coming, Lengths, PastJob},
+    order::{self, Kept, Order},
+    past::{Coming, Lengths, PLACE_UNKNOWN, PastJob},
+    ruled,
 };
 
 /// The attempt that decided a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decided {
+    /// The task.
+    pub index: u64,
     /// When it began, on the manager's clock.
     pub from: Time,
     /// When it ended.
@@ -46,16 +51,33 @@ pub struct History {
     pub begin: Time,
     /// The last end of a task that is.
     pub end: Time,
+    /// What is not.
+    pub left_out: LeftOut,
+    /// Applications of which nothing has ever succeeded on a platform, though some has on another, with that one's name.
+    pub doubted: Vec<(String, String)>,
+    /// Whether it is known under which policies it was; else the scenario has the default ones.
+    pub are_policies_known: bool,
+    /// Whether policies changed meanwhile, or may have; the scenario has those that went longest.
+    pub have_policies_changed: bool,
+}
+
+/// What of a history is not played again.
+#[derive(Clone, Debug, Default)]
+pub struct LeftOut {
     /// Jobs of which no task is over.
-    pub n_jobs_without: u64,
+    pub n_jobs: u64,
     /// Tasks that are open or were cancelled.
-    pub n_tasks_without: u64,
+    pub n_tasks: u64,
     /// Jobs that are left out because nobody wants them.
     pub n_jobs_not_chosen: u64,
     /// Attempts that failed and did not decide their task.
     pub n_tried_before: u64,
-    /// Whether it is known under which policies it was; else the scenario has the default ones.
-    pub are_policies_known: bool,
+    /// Jobs that waited for some that are not played again, and wait for these no more.
+    pub n_jobs_apart: u64,
+    /// Names of platforms where no task has ever succeeded, though some have on others.
+    pub platforms: Vec<String>,
+    /// Tasks that only those platforms have room for.
+    pub n_tasks_only_there: u64,
 }
 
 /// What of a state is played again.
@@ -100,6 +122,36 @@ pub fn of<E>(
     of_chosen(durable, &Chosen { configured: None, is_chosen: &|_, _| true }, decided)
 }
 
+/// A job of which tasks are over.
+struct Gathered<'a> {
+    id: JobId,
+    job: &'a Job,
+    past: PastJob,
+    kept: Kept,
+    account: JobAccount,
+    /// The pilot of each task.
+    by: Vec<PilotId>,
+    end: Time,
+    n_tried_before: u64,
+}
+
+impl<'a> Gathered<'a> {
+    fn of(id: JobId, job: &'a Job, tasks: &[Decided]) -> Gathered<'a> {
+        let n_failed = tasks.iter().filter(|task| task.is_failure).count() as u64;
+        let kept = Kept::of(tasks.iter().map(|task| task.index), job.request.n_tasks);
+        Gathered {
+            id,
+            job,
+            past: past_job(job, tasks, &kept),
+            kept,
+            account: account(job, tasks),
+            by: tasks.iter().map(|task| task.pilot).collect(),
+            end: tasks.iter().map(|task| task.to).max().unwrap_or_default(),
+            n_tried_before: job.n_failed_attempts.saturating_sub(n_failed),
+        }
+    }
+}
+
 /// The history of that state; `None` when no task is over. `decided` gives, for a job, what is known of its
 /// tasks that are over, ascending.
 ///
@@ -110,41 +162,60 @@ pub fn of_chosen<E>(
     chosen: &Chosen<'_>,
     mut decided: impl FnMut(JobId, &Job) -> Result<Vec<Decided>, E>,
 ) -> Result<Option<History>, E> {
-    let (mut users, mut applications) = (Names::default(), Names::default());
-    let (mut past, mut accounts, mut end) = (Vec::new(), Vec::new(), Time::default());
-    let (mut n_jobs_without, mut n_tasks_without, mut n_tried_before, mut n_jobs_not_chosen) = (0, 0, 0, 0);
+    let (mut left_out, mut shown, mut gathered) = (LeftOut::default(), Shown::default(), Vec::new());
     for (id, job) in durable.jobs() {
         if !(chosen.is_chosen)(*id, job) {
-            n_jobs_not_chosen += 1;
+            left_out.n_jobs_not_chosen += 1;
             continue;
         }
         let tasks = decided(*id, job)?;
-        let n_failed = tasks.iter().filter(|task| task.is_failure).count() as u64;
-        n_tasks_without += job.request.n_tasks.saturating_sub(tasks.len() as u64);
-        n_tried_before += job.n_failed_attempts.saturating_sub(n_failed);
+        left_out.n_tasks += job.request.n_tasks.saturating_sub(tasks.len() as u64);
         if tasks.is_empty() {
-            n_jobs_without += 1;
+            left_out.n_jobs += 1;
             continue;
         }
-        let owner = (users.place(&job.request.user), applications.place(&job.request.application));
-        accounts.push(account(accounts.len() as u64, owner, job, &tasks));
-        past.push((past_job(owner, job, &tasks), tasks.iter().map(|task| task.pilot).collect::<Vec<_>>()));
-        end = tasks.iter().map(|task| task.to).fold(end, Time::max);
+        let deciding = tasks.iter().map(|task| (task.pilot, task.is_failure));
+        deciding.for_each(|one| shown.note(durable, &job.request.application, one));
+        gathered.push(Gathered::of(*id, job, &tasks));
     }
-    let Some(begin) = accounts.iter().map(|job| job.submitted).min() else { return Ok(None) };
-    past.iter_mut().zip(&accounts).for_each(|((past, _), job)| past.job.at = job.submitted.since(begin));
-    let all_pilots = durable.platforms().keys().map(|id| (*id, pilots(durable, *id, end)));
-    let all_pilots: Vec<_> = all_pilots.filter(|(_, pilots)| !pilots.is_empty()).collect();
-    let those: Vec<PastPilot> = all_pilots.iter().flat_map(|(_, pilots)| pilots.iter().copied()).collect();
-    let history = measures::of_history(&accounts, users.0.len(), &those, n_tried_before);
-    let mut platforms: Vec<Platform> =
-        all_pilots.iter().filter_map(|(id, pilots)| platform(durable, *id, pilots)).collect();
-    let ids: Vec<PlatformId> = all_pilots.iter().map(|(id, _)| *id).collect();
-    let past: Vec<PastJob> = past.into_iter().map(|(past, by)| placed(durable, &ids, past, &by)).collect();
+    Ok(of_gathered(durable, chosen.configured, (gathered, &shown), left_out))
+}
+
+fn of_gathered(
+    durable: &Durable,
+    configured: Option<Policies>,
+    (mut gathered, shown): (Vec<Gathered<'_>>, &Shown<'_>),
+    mut left_out: LeftOut,
+) -> Option<History> {
+    let last = gathered.iter().map(|one| one.end).max()?;
+    let ids: Vec<PlatformId> = durable.platforms().keys().copied().collect();
+    let all_ids: Vec<PlatformId> =
+        ids.into_iter().filter(|id| !pilots(durable, *id, last).is_empty()).collect();
+    let ids = platforms_of(durable, &all_ids, (&mut gathered, shown), &mut left_out);
+    let end = gathered.iter().map(|one| one.end).max()?;
+    let (mut users, mut applications) = (Names::default(), Names::default());
+    let orders = orders(&gathered, &mut left_out);
+    let (mut past, mut accounts) = (Vec::new(), Vec::new());
+    for (one, order) in gathered.into_iter().zip(orders) {
+        let Gathered { job: Job { request, .. }, past: mut job, mut account, by, .. } = one;
+        (job.job.user, job.job.application) =
+            (users.place(&request.user), applications.place(&request.application));
+        (account.number, account.user, account.application) =
+            (accounts.len() as u64, job.job.user, job.job.application);
+        job.order = order;
+        accounts.push(account);
+        past.push(placed(durable, &ids, job, &by));
+        left_out.n_tried_before += one.n_tried_before;
+    }
+    let begin = accounts.iter().map(|job| job.submitted).min()?;
+    past.iter_mut().zip(&accounts).for_each(|(past, job)| past.job.at = job.submitted.since(begin));
+    let those: Vec<PastPilot> = all_ids.iter().flat_map(|id| pilots(durable, *id, end)).collect();
+    let history = measures::of_history(&accounts, users.0.len(), &those, left_out.n_tried_before);
+    let of_id = |id: &PlatformId| platform(durable, *id, &pilots(durable, *id, end));
+    let mut platforms: Vec<Platform> = ids.iter().filter_map(of_id).collect();
     note_means(durable, &ids, &applications.0, &mut platforms);
-    let last = || durable.policy_changes().last().map(|change| change.policies);
-    let known = chosen.configured.map(|configured| durable.policies(configured)).or_else(last);
-    let (policies, are_policies_known) = (known.unwrap_or_default(), known.is_some());
+    let doubted = shown.doubted(durable, &ids, &applications.0);
+    let ruled = ruled::between(durable, configured, (begin, end));
     let scenario = Scenario {
         seed: 1,
         platforms,
@@ -152,24 +223,67 @@ pub fn of_chosen<E>(
         users: users.0,
         lots: Vec::new(),
         past: past.into(),
-        policies,
+        policies: ruled.policies,
         patience: None,
         history: Some(Box::new(history)),
         faults: Faults::default(),
     };
-    Ok(Some(History {
+    Some(History {
         scenario,
         begin,
         end,
-        n_jobs_without,
-        n_tasks_without,
-        n_jobs_not_chosen,
-        n_tried_before,
-        are_policies_known,
-    }))
+        left_out,
+        doubted,
+        are_policies_known: ruled.is_known,
+        have_policies_changed: ruled.have_changed,
+    })
 }
 
-fn past_job((user, application): (usize, usize), job: &Job, tasks: &[Decided]) -> PastJob {
+/// Where it is played again: not where nobody knows how long tasks take; jobs that fit only there are left out.
+fn platforms_of(
+    durable: &Durable,
+    all: &[PlatformId],
+    (gathered, shown): (&mut Vec<Gathered<'_>>, &Shown<'_>),
+    left_out: &mut LeftOut,
+) -> Vec<PlatformId> {
+    let ids = shown.known(durable, all);
+    let rooms: Vec<_> = ids.iter().map(|id| (*id, ground::capacity(durable, *id))).collect();
+    let fits = |one: &Gathered<'_>| ground::has_room(durable, &rooms, &one.past.job.needs);
+    if ids.len() == all.len() || !gathered.iter().any(fits) {
+        return all.to_vec();
+    }
+    let unknown = all.iter().filter(|id| !ids.contains(id));
+    left_out.platforms = unknown.map(|id| ground::name(durable, *id)).collect();
+    let unfit = gathered.iter().filter(|one| !fits(one));
+    left_out.n_tasks_only_there = unfit.map(|one| one.past.job.n_tasks).sum();
+    gathered.retain(fits);
+    ids
+}
+
+/// What each job waits for. Jobs that are not played again are not waited for.
+fn orders(gathered: &[Gathered<'_>], left_out: &mut LeftOut) -> Vec<Order> {
+    let places: BTreeMap<JobId, usize> =
+        gathered.iter().enumerate().map(|(place, one)| (one.id, place)).collect();
+    let mut orders = Vec::new();
+    for one in gathered {
+        let request = &one.job.request;
+        let (mut after, mut is_apart) = (Vec::new(), false);
+        for Dependence { on, edges } in &request.after {
+            let place = places.get(on).copied();
+            let edges = place.and_then(|place| {
+                let on = &gathered[place];
+                order::edges(edges, (&one.kept, request.n_tasks), (&on.kept, on.job.request.n_tasks))
+            });
+            is_apart |= edges.is_none();
+            after.extend(place.zip(edges));
+        }
+        left_out.n_jobs_apart += u64::from(is_apart);
+        orders.push(Order { workflow: request.workflow, after });
+    }
+    orders
+}
+
+fn past_job(job: &Job, tasks: &[Decided], kept: &Kept) -> PastJob {
     let request = &job.request;
     // One that was ended by its limit has a little more than that.
     let limit = request.needs.time_limit.unwrap_or(Span(u64::MAX));
@@ -177,29 +291,31 @@ fn past_job((user, application): (usize, usize), job: &Job, tasks: &[Decided]) -
     let failed: TaskSet =
         tasks.iter().enumerate().filter(|(_, task)| task.is_failure).map(|(index, _)| index as u64).collect();
     let job = Coming {
-        user,
-        application,
         // Known when all jobs are.
+        user: 0,
+        application: 0,
         at: Span::ZERO,
         n_tasks: tasks.len() as u64,
-        // Simulated programs end with 0 or 1.
-        needs: TaskNeeds { success_codes: vec![0], ..request.needs.clone() },
+        // Simulated programs end with 0 or 1, and what they took has that of their files in it or not: none is moved.
+        needs: TaskNeeds { success_codes: vec![0], staging: Staging::default(), ..request.needs.clone() },
         // Whatever was tried before is left out, so each task is decided by its first attempt.
         retries: 0,
         priority: request.priority,
+        priority_over_all: request.priority_over_all,
+        estimates: request.estimates.as_ref().and_then(|estimates| kept.estimates(estimates)),
     };
-    PastJob { job, lengths: Lengths::Each { spans, failed, places: [].into() } }
+    // In what order is known when all jobs are.
+    PastJob { job, lengths: Lengths::Each { spans, failed, places: [].into() }, order: Order::default() }
 }
 
-/// With the places of its tasks, if those of all of them are known.
+/// With the places of its tasks.
 fn placed(durable: &Durable, ids: &[PlatformId], mut past: PastJob, by: &[PilotId]) -> PastJob {
     let place = |id: &PilotId| {
         let platform = durable.pilots().get(id)?.platform;
         u16::try_from(ids.iter().position(|id| *id == platform)?).ok()
     };
-    let all: Option<Vec<u16>> = by.iter().map(place).collect();
-    if let (Some(all), Lengths::Each { places, .. }) = (all, &mut past.lengths) {
-        *places = all.into();
+    if let Lengths::Each { places, .. } = &mut past.lengths {
+        *places = by.iter().map(|pilot| place(pilot).unwrap_or(PLACE_UNKNOWN)).collect();
     }
     past
 }
@@ -215,9 +331,10 @@ fn note_means(durable: &Durable, ids: &[PlatformId], applications: &[String], pl
     }
 }
 
-fn account(number: u64, owner: (usize, usize), job: &Job, tasks: &[Decided]) -> JobAccount {
+/// Without its number and its owner.
+fn account(job: &Job, tasks: &[Decided]) -> JobAccount {
     let size = (tasks.len() as u64, job.request.needs.resources.cores);
-    let mut account = JobAccount::new(number, owner, size, job.submitted_at);
+    let mut account = JobAccount::new(0, (0, 0), size, job.submitted_at);
     for task in tasks {
         match task.is_failure {
             true => account.failed(task.to),
@@ -243,24 +360,12 @@ fn pilots(durable: &Durable, platform: PlatformId, end: Time) -> Vec<PastPilot> 
     first.collect()
 }
 
-/// With pilots that have as much of everything as any that was there: whatever ran can run again.
 fn platform(durable: &Durable, id: PlatformId, pilots: &[PastPilot]) -> Option<Platform> {
     let spec = durable.platforms().get(&id)?;
-    let mut capacity = Resources::default();
-    for pilot in durable.pilots().values().filter(|pilot| pilot.platform == id) {
-        let here = &pilot.node.capacity;
-        capacity.cores = capacity.cores.max(here.cores);
-        capacity.memory_bytes = capacity.memory_bytes.max(here.memory_bytes);
-        capacity.gpus = capacity.gpus.max(here.gpus);
-        for (name, amount) in &here.generic {
-            let most = capacity.generic.entry(name.clone()).or_default();
-            *most = (*most).max(*amount);
-        }
-    }
     Some(Platform {
         name: spec.name.clone(),
         n_nodes: spec.n_pilots_max.max(1),
-        capacity,
+        capacity: ground::capacity(durable, id),
         pilots_min: spec.n_pilots_min,
         walltime: spec.walltime,
         queue_wait: Distribution::Constant(0.0),

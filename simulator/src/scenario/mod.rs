@@ -3,16 +3,19 @@
 //! that is read instead of drawn and with times that come from a model.
 
 pub mod distribution;
+mod ground;
 pub mod history;
 pub mod ledger;
 pub mod measures;
 mod model;
+pub mod order;
 pub mod past;
 pub mod patience;
 mod plan;
 mod read;
 mod read_log;
 mod read_users;
+mod ruled;
 pub(crate) mod scene;
 mod timeline;
 
@@ -239,3 +242,5 @@ mod tests_of_files;
 mod tests_of_history;
 #[cfg(test)]
 mod tests_of_logs;
+#[cfg(test)]
+mod tests_of_what_if;

@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use scheduler::{pull::TaskNeeds, ranges::TaskSet, time::Span};
+use scheduler::{estimates::TaskEstimates, pull::TaskNeeds, ranges::TaskSet, time::Span};
+
+use super::order::Order;
 
 /// A job that is to come.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,6 +24,10 @@ pub struct Coming {
     pub retries: u32,
     /// Higher first.
     pub priority: i32,
+    /// Whether that counts among the jobs of all users.
+    pub priority_over_all: bool,
+    /// How much more one task takes than another, where anybody says.
+    pub estimates: Option<TaskEstimates>,
 }
 
 /// A job that was, and comes again.
@@ -31,7 +37,12 @@ pub struct PastJob {
     pub job: Coming,
     /// What its tasks take.
     pub lengths: Lengths,
+    /// What they wait for.
+    pub order: Order,
 }
+
+/// The place of a task of whose platform nothing is known: it takes the same wherever it runs.
+pub const PLACE_UNKNOWN: u16 = u16::MAX;
 
 /// What tasks took, on a platform of speed 1.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,7 +55,7 @@ pub enum Lengths {
         spans: Arc<[Span]>,
         /// Those that failed.
         failed: TaskSet,
-        /// On which platform each was, by position; empty: on one of speed 1.
+        /// On which platform each was, by position, or [`PLACE_UNKNOWN`]; empty: on one of speed 1.
         places: Arc<[u16]>,
     },
 }
@@ -70,7 +81,10 @@ impl Lengths {
     pub(super) fn place(&self, index: u64) -> Option<usize> {
         match self {
             Lengths::Alike(_) => None,
-            Lengths::Each { places, .. } => places.get(index as usize).map(|place| usize::from(*place)),
+            Lengths::Each { places, .. } => {
+                let place = places.get(index as usize).filter(|place| **place != PLACE_UNKNOWN);
+                place.map(|place| usize::from(*place))
+            }
         }
     }
 

@@ -1,8 +1,9 @@
 //! From a scenario to what the world runs.
 
 use scheduler::{
+    edges::OnFailedDependency,
     engine::{
-        interface::{JobRequest, PlatformLimits, PlatformSpec},
+        interface::{JobRequest, PlatformLimits, PlatformSpec, Stage},
         settings::Settings,
     },
     luck::Luck,
@@ -14,6 +15,7 @@ use super::{
     distribution::{Distribution, span},
     ledger::{JobAccount, Ledger},
     model::Model,
+    order::{self, Together},
     past::Coming,
     patience::{LASTS_AT_MOST, Patience},
     scene::Scene,
@@ -40,12 +42,15 @@ pub(super) fn of(scenario: &Scenario) -> (Plan, Scene) {
     let lots = scenario.lots.iter().enumerate();
     let drawn = lots.flat_map(|(which, lot)| arrivals(scenario, which, lot));
     let (mut acts, mut jobs) = (Vec::new(), Vec::new());
-    for (number, coming) in (0..).zip(drawn.chain(scenario.past.iter().map(|past| past.job.clone()))) {
-        // An act at the beginning itself would come before the manager.
-        let at = coming.at + Span(1);
-        let size = (coming.n_tasks, coming.needs.resources.cores);
-        jobs.push(JobAccount::new(number, (coming.user, coming.application), size, BEGIN + at));
+    for (number, coming) in (0..).zip(drawn) {
+        jobs.push(account(&coming, number));
+        let at = when(&coming);
         acts.push((at, Act::Submit(Box::new(request(scenario, coming, number)))));
+    }
+    let n_drawn = jobs.len() as u64;
+    jobs.extend((n_drawn..).zip(scenario.past.iter()).map(|(number, past)| account(&past.job, number)));
+    for together in order::together(&scenario.past) {
+        acts.extend(past_act(scenario, &together, n_drawn));
     }
     let faults = &scenario.faults;
     let is_quiet = faults.is_none() && scenario.applications.iter().all(|one| one.pilot_dies == 0.0);
@@ -59,7 +64,8 @@ pub(super) fn of(scenario: &Scenario) -> (Plan, Scene) {
         profiled: Default::default(),
         settings,
         rates: faults.rates.clone(),
-        faults_last: faults.until.unwrap_or(LASTS_AT_MOST),
+        // Where nothing is to fail, nothing of what the fault simulation does by itself may happen either.
+        faults_last: if faults.is_none() { Span::ZERO } else { faults.until.unwrap_or(LASTS_AT_MOST) },
         sites: scenario.platforms.iter().map(site).collect(),
         acts,
         manager_stalls: Vec::new(),
@@ -80,6 +86,34 @@ pub(super) fn of(scenario: &Scenario) -> (Plan, Scene) {
         poll_wait: if is_quiet { QUIET } else { POLL_WAIT },
     };
     (plan, scene)
+}
+
+/// An act at the beginning itself would come before the manager.
+fn when(coming: &Coming) -> Span {
+    coming.at + Span(1)
+}
+
+fn account(coming: &Coming, number: u64) -> JobAccount {
+    let size = (coming.n_tasks, coming.needs.resources.cores);
+    JobAccount::new(number, (coming.user, coming.application), size, BEGIN + when(coming))
+}
+
+/// Submits past jobs that come together, as many as were drawn being numbered before them.
+fn past_act(scenario: &Scenario, together: &Together, n_drawn: u64) -> Option<(Span, Act)> {
+    let request = |which: usize| request(scenario, scenario.past[which].job.clone(), n_drawn + which as u64);
+    let at = together.jobs.iter().map(|which| when(&scenario.past[*which].job)).min()?;
+    let act = match together.jobs.as_slice() {
+        [alone] if scenario.past[*alone].order.is_none() => Act::Submit(Box::new(request(*alone))),
+        jobs => {
+            let stages = jobs.iter().map(|which| {
+                let after = scenario.past[*which].order.after.iter();
+                let after = after.map(|(on, edges)| (together.on(*on, n_drawn), edges.clone())).collect();
+                Stage { job: request(*which), after }
+            });
+            Act::SubmitAll(stages.collect())
+        }
+    };
+    Some((at, act))
 }
 
 fn site(platform: &Platform) -> SitePlan {
@@ -116,15 +150,16 @@ fn request(scenario: &Scenario, coming: Coming, number: u64) -> JobRequest {
         n_tasks: coming.n_tasks,
         needs: coming.needs,
         priority: coming.priority,
-        priority_over_all: true,
+        priority_over_all: coming.priority_over_all,
         retries: coming.retries,
         retry_delay: Span::ZERO,
         crash_limit: 5,
         max_failures: None,
         submission_key: Some(number.to_string()),
-        estimates: None,
+        estimates: coming.estimates,
         after: Vec::new(),
-        on_failed_dependency: Default::default(),
+        // Whatever ran once runs again.
+        on_failed_dependency: OnFailedDependency::Run,
         workflow: None,
         spec: "".into(),
     }
@@ -164,6 +199,8 @@ fn arrivals(scenario: &Scenario, which: usize, lot: &Lot) -> Vec<Coming> {
             needs: application.needs(),
             retries: application.retries,
             priority: lot.priority,
+            priority_over_all: true,
+            estimates: None,
         }
     };
     offsets.into_iter().map(coming).collect()

@@ -8,6 +8,7 @@ use scheduler::time::Span;
 use super::{
     Application,
     distribution::span,
+    order::Order,
     past::{Coming, Lengths, PastJob},
     read::positive,
 };
@@ -74,6 +75,8 @@ pub(super) fn past_job(
         needs: application.needs(),
         retries: application.retries,
         priority,
+        priority_over_all: true,
+        estimates: None,
     };
-    PastJob { job, lengths: Lengths::Alike(span(logged.runtime)) }
+    PastJob { job, lengths: Lengths::Alike(span(logged.runtime)), order: Order::default() }
 }

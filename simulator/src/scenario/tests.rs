@@ -6,6 +6,7 @@ use super::{
     Application, Arrivals, Faults, Lot, Platform, Scenario,
     distribution::Distribution,
     measures::{Account, Group, Measure, Row},
+    order::Order,
     past::{Coming, Lengths, PastJob},
     patience::{Cause, LASTS_AT_MOST, Stopped},
     plan,
@@ -464,9 +465,12 @@ prop_compose! {
             needs: TaskNeeds { resources, time_limit: None, success_codes: vec![0], ..TaskNeeds::default() },
             retries: 0,
             priority: 0,
+            priority_over_all: true,
+            estimates: None,
         };
         let spans = lengths_s.into_iter().map(Span::from_secs).collect();
-        PastJob { job, lengths: Lengths::Each { spans, failed: TaskSet::from(0..n_failed), places: [].into() } }
+        let lengths = Lengths::Each { spans, failed: TaskSet::from(0..n_failed), places: [].into() };
+        PastJob { job, lengths, order: Order::default() }
     }
 }
 

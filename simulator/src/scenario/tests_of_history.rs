@@ -23,13 +23,13 @@ use super::{
 };
 
 /// When the manager of the history began.
-const DAY: Time = Time(1_700_000_000_000_000);
+pub(super) const DAY: Time = Time(1_700_000_000_000_000);
 
-fn at(seconds: u64) -> Time {
+pub(super) fn at(seconds: u64) -> Time {
     DAY + Span::from_secs(seconds)
 }
 
-fn request(user: &str, n_tasks: u64) -> JobRequest {
+pub(super) fn request(user: &str, n_tasks: u64) -> JobRequest {
     let resources = Resources { memory_bytes: 100, ..Resources::cores(1) };
     JobRequest {
         user: user.into(),
@@ -58,7 +58,7 @@ fn request(user: &str, n_tasks: u64) -> JobRequest {
 }
 
 /// A platform with one pilot of two cores, there from 10 s on, and two jobs after one that nobody ran.
-fn durable() -> Durable {
+pub(super) fn durable() -> Durable {
     let spec = |name: &str| PlatformSpec {
         name: name.into(),
         adapter: "slurm".into(),
@@ -107,15 +107,16 @@ fn durable() -> Durable {
 
 /// Of job 2 four tasks are over, two at a time from 10 s on, the last of them in vain; job 3 was done at 60 s.
 fn decided(job: JobId) -> Vec<Decided> {
-    let one = |from: u64, to: u64, is_failure| Decided {
+    let one = |index: u64, from: u64, to: u64, is_failure| Decided {
+        index,
         from: at(from),
         to: at(to),
         is_failure,
         pilot: PilotId(1),
     };
     match job.0 {
-        2 => vec![one(10, 30, false), one(10, 20, false), one(20, 40, false), one(30, 80, true)],
-        3 => vec![one(40, 60, false)],
+        2 => vec![one(0, 10, 30, false), one(1, 10, 20, false), one(2, 20, 40, false), one(3, 30, 80, true)],
+        3 => vec![one(0, 40, 60, false)],
         _ => Vec::new(),
     }
 }
@@ -130,7 +131,7 @@ fn what_is_over_comes_again_and_the_rest_is_counted() {
     let history = history();
     assert_eq!((history.begin, history.end), (at(2), at(80)));
     // Job 1 and its tasks, and one of job 2.
-    assert_eq!((history.n_jobs_without, history.n_tasks_without), (1, 8));
+    assert_eq!((history.left_out.n_jobs, history.left_out.n_tasks), (1, 8));
     let scenario = &history.scenario;
     assert_eq!((scenario.n_jobs(), scenario.n_tasks()), (2, 5));
     assert_eq!(scenario.users, ["ada", "bob"]);
@@ -229,7 +230,7 @@ fn unlike() -> History {
     let one = |n: u64| {
         let (pilot, wall) = if n < 20 { (PilotId(1), 40) } else { (PilotId(2), 10) };
         let from = 10 + n % 20 / 2 * wall;
-        Decided { from: at(from), to: at(from + wall), is_failure: false, pilot }
+        Decided { index: n, from: at(from), to: at(from + wall), is_failure: false, pilot }
     };
     let decided = |job: JobId, _: &_| {
         Ok::<_, Infallible>(if job.0 == 2 { (0..40).map(one).collect() } else { Vec::new() })
@@ -259,5 +260,6 @@ fn a_history_is_played_again_under_the_policies_that_its_manager_was_configured_
     let history = history::of_chosen(&durable, &chosen, known).unwrap().unwrap();
     assert!(history.are_policies_known);
     assert_eq!(history.scenario.policies, configured);
-    assert_eq!((history.scenario.n_jobs(), history.n_jobs_not_chosen + 1), (1, durable.jobs().len() as u64));
+    let n_left_out = history.left_out.n_jobs_not_chosen;
+    assert_eq!((history.scenario.n_jobs(), n_left_out + 1), (1, durable.jobs().len() as u64));
 }

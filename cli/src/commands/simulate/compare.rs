@@ -33,6 +33,20 @@ use crate::{
     show,
 };
 
+/// Layers that are not compared with `--what-if`, and why.
+const UNKNOWABLE: [(&str, &str); 3] = [
+    (
+        "mapping",
+        "a store tells what tasks took beside those that were on their nodes then, and not beside others. In a \
+         scenario, `slowed_by` says it",
+    ),
+    ("scaling", "a store tells what tasks took in as many slots as their nodes had then, and not in others"),
+    (
+        "stealing",
+        "pilots take tasks from each other by the files that these read, and a store does not tell where those lay",
+    ),
+];
+
 /// All runs: the first seed of each combination, then the second, so that each has about as many whenever it
 /// is interrupted.
 #[derive(Clone)]
@@ -113,11 +127,8 @@ impl Runs {
 /// Mistakes in the scenario or in `--compare`, or what cannot be written.
 pub async fn run(args: &SimulateArgs) -> Result<Outcome, Failure> {
     let layers = layers(&args.compare)?;
-    if args.what_if.is_some() && layers.iter().any(|(layer, _)| layer == "mapping") {
-        return Err(Failure::bad_input(
-            "--compare: found the layer `mapping` with --what-if; name other layers: a store tells what tasks took \
-             beside those that were on their nodes then, and not beside others. In a scenario, `slowed_by` says it",
-        ));
+    if args.what_if.is_some() {
+        check_knowable(&layers)?;
     }
     let targets = Targets::check(args, &["compare"])?;
     let subject = Subject::load(args)?;
@@ -193,6 +204,16 @@ fn layers(compared: &[String]) -> Result<Vec<(String, Vec<String>)>, Failure> {
         layers.push((layer.to_owned(), words));
     }
     Ok(layers)
+}
+
+/// Refuses layers of which a history does not tell what another policy would come to.
+fn check_knowable(layers: &[(String, Vec<String>)]) -> Result<(), Failure> {
+    let found = layers.iter().filter_map(|(layer, _)| {
+        let (_, why) = UNKNOWABLE.iter().find(|(unknowable, _)| unknowable == layer)?;
+        Some(format!("--compare: found the layer `{layer}` with --what-if; name other layers: {why}"))
+    });
+    let found: Vec<String> = found.collect();
+    if found.is_empty() { Ok(()) } else { Err(Failure::BadInput(found)) }
 }
 
 /// All combinations, the last layer varying fastest.

@@ -140,6 +140,7 @@ fn decided(reader: &Reader, id: JobId, job: &Job) -> Result<Vec<Decided>, StoreE
         let is_over = |index| !job.open.contains(index) && !job.cancelled.contains(index);
         let over = rows.iter().filter(|row| row.is_final && is_over(row.index));
         tasks.extend(over.map(|row| Decided {
+            index: row.index,
             from: row.started_at,
             to: row.ended_at,
             is_failure: row.failure.is_some(),
@@ -150,13 +151,15 @@ fn decided(reader: &Reader, id: JobId, job: &Job) -> Result<Vec<Decided>, StoreE
 
 fn words(shown: &str, history: &History) -> String {
     let scenario = &history.scenario;
-    let left_out = [
-        (history.n_jobs_without, "job of which nothing is over", "jobs of which nothing is over"),
-        (history.n_tasks_without, "task that is open or cancelled", "tasks that are open or cancelled"),
-        (history.n_jobs_not_chosen, "job that was not chosen", "jobs that were not chosen"),
-        (history.n_tried_before, "attempt before one that counts", "attempts before one that counts"),
+    let left_out = &history.left_out;
+    let counts = [
+        (left_out.n_jobs, "job of which nothing is over", "jobs of which nothing is over"),
+        (left_out.n_tasks, "task that is open or cancelled", "tasks that are open or cancelled"),
+        (left_out.n_jobs_not_chosen, "job that was not chosen", "jobs that were not chosen"),
+        (left_out.n_tried_before, "attempt before one that counts", "attempts before one that counts"),
+        (left_out.n_tasks_only_there, "task that fits only there", "tasks that fit only there"),
     ];
-    let left_out = left_out.iter().filter(|(n, ..)| *n > 0);
+    let left_out = counts.iter().filter(|(n, ..)| *n > 0);
     let left_out = left_out.map(|(n, one, many)| match n {
         1 => format!("1 {one}"),
         n => format!("{} {many}", format::count(*n)),
@@ -165,28 +168,63 @@ fn words(shown: &str, history: &History) -> String {
         none if none.is_empty() => none,
         some => format!("; without {some}"),
     };
-    let unknown = match history.are_policies_known {
-        true => "",
-        false => {
-            " Under which policies it was the store does not say: the replay is under the default ones, and may \
-             differ for that."
-        }
-    };
-    let beside = match history.n_jobs_not_chosen {
-        0 => "",
-        _ => {
-            " Jobs that were not chosen had their share of the pilots then. In the replay nothing waits for them, so \
-             it may be shorter for that."
-        }
-    };
     format!(
-        "What was in {shown}, again: {} of {} by {}, from {} to {}{left_out}.{unknown}{beside}",
+        "What was in {shown}, again: {} of {} by {}, from {} to {}{left_out}.{}",
         counted(scenario.n_tasks(), "task"),
         counted(scenario.n_jobs(), "job"),
         counted(scenario.users.len() as u64, "user"),
         second(history.begin),
         second(history.end),
+        notes(history),
     )
+}
+
+/// What keeps the replay from being what it would have been.
+fn notes(history: &History) -> String {
+    let left_out = &history.left_out;
+    let mut notes = Vec::new();
+    if !history.are_policies_known {
+        notes.push(
+            "Under which policies it was the store does not say: the replay is under the default ones, and may \
+             differ for that."
+                .to_owned(),
+        );
+    }
+    if history.have_policies_changed {
+        notes.push(
+            "Policies changed while these jobs ran, or may have: the replay is under those that went longest, and may \
+             differ for that."
+                .into(),
+        );
+    }
+    if left_out.n_jobs_not_chosen > 0 {
+        notes.push(
+            "Jobs that were not chosen had their share of the pilots then. In the replay nothing waits for them, so \
+             it may be shorter for that."
+                .into(),
+        );
+    }
+    match left_out.n_jobs_apart {
+        0 => {}
+        1 => notes.push("1 job waited for others that are not in the replay; there it does not.".into()),
+        n => notes.push(format!(
+            "{} jobs waited for others that are not in the replay; there they do not.",
+            format::count(n)
+        )),
+    }
+    if !left_out.platforms.is_empty() {
+        notes.push(format!(
+            "No task has ever succeeded on {}, so how long they take there is not known: the replay is without it.",
+            left_out.platforms.join(", ")
+        ));
+    }
+    notes.extend(history.doubted.iter().map(|(application, platform)| {
+        format!(
+            "No task of `{application}` has ever succeeded on {platform}: those that the replay runs there take what is \
+             only guessed."
+        )
+    }));
+    notes.into_iter().map(|note| format!(" {note}")).collect()
 }
 
 /// A time without the fraction of a second.
@@ -197,16 +235,25 @@ fn second(time: Time) -> String {
 
 fn facts(history: &History) -> Value {
     let makespan = history.scenario.history.as_ref().and_then(|row| row.value(Measure::Makespan));
+    let left_out = &history.left_out;
+    let doubted = history.doubted.iter();
+    let doubted =
+        doubted.map(|(application, platform)| json!({ "application": application, "platform": platform }));
     json!({
         "from": format::rfc3339(history.begin),
         "to": format::rfc3339(history.end),
         "n_jobs": history.scenario.n_jobs(),
         "n_tasks": history.scenario.n_tasks(),
-        "n_jobs_without": history.n_jobs_without,
-        "n_tasks_without": history.n_tasks_without,
-        "n_jobs_not_chosen": history.n_jobs_not_chosen,
-        "n_tried_before": history.n_tried_before,
+        "n_jobs_without": left_out.n_jobs,
+        "n_tasks_without": left_out.n_tasks,
+        "n_jobs_not_chosen": left_out.n_jobs_not_chosen,
+        "n_tried_before": left_out.n_tried_before,
+        "n_jobs_apart": left_out.n_jobs_apart,
+        "platforms_without": left_out.platforms,
+        "n_tasks_only_there": left_out.n_tasks_only_there,
+        "doubted": doubted.collect::<Vec<_>>(),
         "are_policies_known": history.are_policies_known,
+        "have_policies_changed": history.have_policies_changed,
         "makespan_s": makespan,
     })
 }

@@ -68,6 +68,10 @@ impl World<'_> {
 
     /// A faulty pilot gives the same twice.
     pub(super) fn with_gifts_doubled(&self, node: usize, mut report: Report) -> Report {
+        // Pilots of scenarios do nothing wrong unless these say so.
+        if self.scene.is_some() {
+            return report;
+        }
         let mut luck = self.luck_of_gifts(node, u64::MAX - report.seq);
         for job in &mut report.jobs {
             if let Some((_, tasks)) = job.given.first().cloned().filter(|_| luck.one_in(DOUBLES)) {
@@ -82,7 +86,7 @@ impl World<'_> {
     pub(super) fn pilot_hunts(&mut self, node: usize, life: u64) -> Held {
         self.gave = 0;
         // Beside what the try itself draws of this moment.
-        let is_cut_off = self.luck_of_gifts(node, !self.now.0).one_in(CUT_OFF);
+        let is_cut_off = self.scene.is_none() && self.luck_of_gifts(node, !self.now.0).one_in(CUT_OFF);
         match self.pilot_of(node, life) {
             Some(pilot) if is_cut_off => {
                 let hunt = |request| Event::HuntAsked { request, pilot, session_nonce: None };

@@ -1,0 +1,138 @@
+//! What tasks of past jobs wait for. Tasks that are not played again leave gaps, so those that are have other numbers
+//! than they had.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use scheduler::{
+    edges::{Edges, Listed},
+    engine::interface::On,
+    estimates::TaskEstimates,
+    ids::JobId,
+    ranges::TaskSet,
+};
+
+use super::past::PastJob;
+
+/// The workflow of a past job, and what its tasks wait for.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Order {
+    /// Jobs of one workflow come together; `None`: it came alone.
+    pub workflow: Option<JobId>,
+    /// The past jobs (by position) for whose tasks its own wait, and which for which.
+    pub after: Vec<(usize, Edges)>,
+}
+
+impl Order {
+    /// Whether it waits for nothing and came alone.
+    pub(super) fn is_none(&self) -> bool {
+        self.workflow.is_none() && self.after.is_empty()
+    }
+}
+
+/// Past jobs that come together.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Together {
+    /// By position, ascending.
+    pub(super) jobs: Vec<usize>,
+    /// The place of each past job among all past ones in the order in which they come.
+    places: Arc<[u64]>,
+}
+
+impl Together {
+    /// Another job, as one of these is told to wait for it, where so many jobs come before all past ones.
+    pub(super) fn on(&self, other: usize, n_before: u64) -> On {
+        match self.jobs.binary_search(&other) {
+            Ok(at) => On::Stage(at),
+            Err(_) => On::Job(JobId(n_before + self.places[other])),
+        }
+    }
+}
+
+/// All past jobs, in the order in which they come.
+pub(super) fn together(past: &[PastJob]) -> Vec<Together> {
+    let mut all: Vec<Vec<usize>> = Vec::new();
+    let mut known = BTreeMap::<JobId, usize>::new();
+    for (which, job) in past.iter().enumerate() {
+        let at = job.order.workflow.map_or(all.len(), |id| *known.entry(id).or_insert(all.len()));
+        match all.get_mut(at) {
+            Some(jobs) => jobs.push(which),
+            None => all.push(vec![which]),
+        }
+    }
+    let mut places = vec![0; past.len()];
+    for (place, which) in (0..).zip(all.iter().flatten()) {
+        places[*which] = place;
+    }
+    let places: Arc<[u64]> = places.into();
+    all.into_iter().map(|jobs| Together { jobs, places: Arc::clone(&places) }).collect()
+}
+
+/// Which tasks of a job are played again.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Kept {
+    All,
+    /// These, ascending.
+    Some(Vec<u64>),
+}
+
+impl Kept {
+    /// Of so many tasks.
+    pub(super) fn of(indices: impl ExactSizeIterator<Item = u64>, n_tasks: u64) -> Kept {
+        match indices.len() as u64 == n_tasks {
+            true => Kept::All,
+            false => Kept::Some(indices.collect()),
+        }
+    }
+
+    /// The number that a task has now.
+    fn place(&self, index: u64) -> Option<u64> {
+        match self {
+            Kept::All => Some(index),
+            Kept::Some(indices) => indices.binary_search(&index).ok().map(|place| place as u64),
+        }
+    }
+
+    /// Their estimates.
+    pub(super) fn estimates(&self, estimates: &TaskEstimates) -> Option<TaskEstimates> {
+        match self {
+            Kept::All => Some(estimates.clone()),
+            Kept::Some(indices) => estimates.of_tasks(indices.iter().copied()),
+        }
+    }
+}
+
+/// The edges between jobs of which only some tasks are left; `None`: they are too many.
+pub(super) fn edges(edges: &Edges, (own, n_tasks): (&Kept, u64), (on, n_on): (&Kept, u64)) -> Option<Edges> {
+    let indices = match (own, on, edges) {
+        (Kept::All, Kept::All, _) | (_, _, Edges::All) => return Some(edges.clone()),
+        (Kept::Some(indices), ..) => indices.clone(),
+        (Kept::All, ..) => (0..n_tasks).collect(),
+    };
+    let list = |index: u64| -> Vec<u64> {
+        let before = edges.predecessors(&TaskSet::from(index..index + 1), n_on);
+        before.indices().filter_map(|before| on.place(before)).collect()
+    };
+    Listed::new(indices.into_iter().map(list)).ok().map(Edges::Listed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Edges, Kept, Listed, edges};
+
+    #[test]
+    fn edges_go_on_between_the_tasks_that_are_left() {
+        let (all, some) = (Kept::All, |indices: &[u64]| Kept::Some(indices.to_vec()));
+        let listed = |lists: &[&[u64]]| {
+            Edges::Listed(Listed::new(lists.iter().map(|list| list.iter().copied())).unwrap())
+        };
+        assert_eq!(edges(&Edges::Same, (&all, 3), (&all, 3)), Some(Edges::Same));
+        assert_eq!(edges(&Edges::All, (&some(&[1]), 3), (&some(&[2]), 3)), Some(Edges::All));
+        // Of 0, 1, 2, 3 each waits for its like; of the first three of these 1 and 2 are left.
+        let same = edges(&Edges::Same, (&all, 4), (&some(&[1, 2]), 4));
+        assert_eq!(same, Some(listed(&[&[], &[0], &[1], &[]])));
+        let groups = edges(&Edges::Groups(2), (&some(&[1, 2]), 3), (&some(&[0, 2, 3, 5]), 6));
+        assert_eq!(groups, Some(listed(&[&[1, 2], &[3]])));
+        let spread = edges(&Edges::Spread(2), (&some(&[1, 2, 3]), 4), (&some(&[1]), 2));
+        assert_eq!(spread, Some(listed(&[&[], &[0], &[0]])));
+    }
+}
