@@ -168,7 +168,7 @@ pub struct Download<'d> {
 /// The ways to the manager and to the world.
 pub struct Ways {
     manager: reqwest::Client,
-    world: reqwest::Client,
+    pub(super) world: reqwest::Client,
     /// The same for files that are sent, which have no limit of time.
     manager_up: reqwest::Client,
     world_up: reqwest::Client,
@@ -490,6 +490,8 @@ impl Ways {
         let response = response.map_err(|_| silent(&Pace::new(patience).words()))?;
         let response = response.map_err(|error| match error.is_builder() || error.is_redirect() {
             true => Trouble::Lasting(cause(&error)),
+            // Packets to it get lost.
+            false if error.is_connect() && error.is_timeout() => silent("has taken no connection in time"),
             false => Trouble::Brief(cause(&error)),
         })?;
         let status = response.status();

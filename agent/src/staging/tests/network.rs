@@ -12,11 +12,12 @@ use std::{
 
 use hyper_util::client::proxy::matcher::Matcher;
 use protocol::job::{Source, TaskInput};
+use reqwest::dns::{Name, Resolve, Resolving};
 use scheduler::{digest::Digest, ids::JobId, results::FailureKind};
 
 use super::mover::mover;
 use crate::{
-    sha256,
+    pin, sha256,
     staging::{
         Mover, N_TRIES,
         cache::{Cache, CachePlace},
@@ -448,6 +449,29 @@ async fn a_file_that_did_not_come_has_less_time_whatever_else_comes_of_its_serve
     assert_eq!(brought(&mover, 3, &input(&late, None)).await.unwrap(), b"x");
     let name = url.trim_start_matches("http://").trim_end_matches("/data");
     assert!(!mover.ways.silences.is_any(name, &late), "it is as any other");
+}
+
+/// Names of hosts that nobody knows, which is never said.
+struct NoAnswer;
+
+impl Resolve for NoAnswer {
+    fn resolve(&self, _: Name) -> Resolving {
+        Box::pin(std::future::pending())
+    }
+}
+
+/// As behind a firewall that drops what is sent.
+#[tokio::test(flavor = "current_thread")]
+async fn a_server_that_takes_no_connection_is_given_up_as_one_that_sends_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut mover, _heard) = scene(folder.path());
+    let client = reqwest::Client::builder().no_proxy().connect_timeout(Duration::from_millis(10));
+    let client = client.dns_resolver(NoAnswer).tls_backend_preconfigured(pin::tls_config([0; 32]));
+    (mover.ways.world, mover.ways.patience) = (client.build().unwrap(), Duration::from_secs(3_600));
+    let url = "http://nowhere.invalid/x";
+    let why = brought(&mover, 1, &input(url, None)).await.unwrap_err();
+    assert_eq!(why, format!("input in from {url}: nowhere.invalid has taken no connection in time"));
+    assert!(mover.ways.silences.is_any("nowhere.invalid", "http://nowhere.invalid/y"), "it is remembered");
 }
 
 #[tokio::test(flavor = "current_thread")]
