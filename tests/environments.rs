@@ -86,10 +86,21 @@ fn tasks_have_the_same_environment_by_run_and_by_submit() {
         let told = format!("${name}, which is set here and does not go along; {told}");
         assert!(String::from_utf8_lossy(&said).contains(&told), "{}", String::from_utf8_lossy(&said));
     }
+    // One that is told hides no other.
     let token = "A=ghp_0123456789abcdefghijklmnop";
-    let said = sandbox.run(&["check", "--env", token, "--", "true"]).stderr;
-    let told = "env.A looks like a secret, which all see who see the job";
-    assert!(String::from_utf8_lossy(&said).contains(told), "{}", String::from_utf8_lossy(&said));
+    let (address, command) = ("URL=http://ada:hush@h/", "curl http://ada:hush@h/x http://ada:hush@h/y {}");
+    let words = ["--shell", "--", command, ":::", "a", "http://h/?token=hush"];
+    let said = sandbox.run(&[&["check", "--env", token, "--env", address][..], &words].concat()).stderr;
+    let said = String::from_utf8_lossy(&said);
+    for told in [
+        "command has an address with a password or a token, which all see who see the job",
+        "env.A looks like a secret, which all see who see the job",
+        "env.URL has an address with a password or a token, which all see who see the job",
+        "parameter `1` has an address with a password or a token, which all see who see the job",
+    ] {
+        assert_eq!(said.matches(told).count(), 1, "{told}: {said}");
+    }
+    assert!(!said.contains("hush"), "{said}");
     sandbox.write("job.yaml", "command: 'true'\nenv_from: submit\n");
     for command in ["check", "submit"] {
         let output = with(sandbox.command(&[command, "job.yaml"]), &mine).output().expect("it runs");

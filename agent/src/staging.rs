@@ -15,8 +15,11 @@ mod others;
 mod packed;
 mod place;
 mod replies;
+mod routes;
+mod silences;
 mod transfer;
 mod upload;
+mod versions;
 mod waits;
 
 use std::{

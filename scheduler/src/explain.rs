@@ -209,6 +209,13 @@ pub enum Reason {
         n_pilots: u64,
         free: Resources,
         needs: Resources,
+        /// The pilot that has that free.
+        freest: Option<PilotId>,
+    },
+    /// Tasks that a pilot has cores for wait there for files, as the pilot says.
+    CoresKept {
+        pilot: PilotId,
+        n_tasks: u64,
     },
     BehindJob {
         job: JobId,
@@ -674,7 +681,7 @@ impl Reason {
                 "there is room on the {n_pilots} pilot{} that would do: it begins with the next pull",
                 plural(*n_pilots)
             ),
-            Reason::PilotsBusy { n_pilots, free, needs } => write!(
+            Reason::PilotsBusy { n_pilots, free, needs, .. } => write!(
                 f,
                 "{} busy: a task needs {needs}, the freest has {free}",
                 if *n_pilots == 1 {

@@ -274,7 +274,7 @@ fn a_file_that_does_not_come_is_named_by_explain_before_the_server_is_given_up()
         "job.yaml",
         &format!("command: 'true'\ninputs: [{{from: 'http://{address}/set.bin?token=hush', to: set.bin}}]\n"),
     );
-    let manager = serve(&sandbox);
+    let manager = sandbox.serve(sandbox.command(&["serve", "--cores", "1"]));
     sandbox.ok(&["submit", "job.yaml"]);
     let mut said = String::new();
     until("the file is named", || {
@@ -289,6 +289,11 @@ fn a_file_that_does_not_come_is_named_by_explain_before_the_server_is_given_up()
         (&0.into(), &0.into()),
         "not given up yet"
     );
+    // The pilot does nothing, and has no room.
+    sandbox.ok(&["submit", "--", "true"]);
+    until("it is said why", || {
+        sandbox.ok(&["explain", "job", "2"]).contains("keeps cores for 1 task whose files are being fetched")
+    });
     sandbox.ok(&["cancel", "1"]);
     until("nobody waits for it", || !sandbox.ok(&["explain", "task", "1.0"]).contains("set.bin"));
     sandbox.ok(&["stop"]);

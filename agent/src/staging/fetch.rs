@@ -147,8 +147,8 @@ impl Mover {
                     tries.n_silent += 1;
                     let n_silent = tries.n_silent;
                     tracing::warn!(what, from, n_silent, "a server sends nothing");
-                    if n_silent >= N_SILENT_MAX || self.ways.is_silent(&server) {
-                        self.ways.note_silent(&server);
+                    if n_silent >= N_SILENT_MAX || self.ways.silences.is_any(&server, &input.from) {
+                        self.ways.silences.note(&server, &input.from);
                         tries.give_up(what.clone());
                         return Err(transfer(&which, &what));
                     }
@@ -264,7 +264,7 @@ impl Mover {
         let is_known = input.sha256.is_some();
         let download = Download { cache: &self.cache, is_known, partial, progress: Some(progress) };
         match (input.source, input.sha256) {
-            (Source::Url, _) => self.ways.object_at(&input.from, download).await,
+            (Source::Url, _) => self.ways.object_at((&input.from, &input.from), download).await,
             (Source::Store, _) => {
                 self.ways.object_in_store(&self.session(), (whose, &input.from), download).await
             }

@@ -22,7 +22,7 @@ use protocol::{
 };
 use reqwest::{
     RequestBuilder, Response, StatusCode, Url,
-    header::{self, HeaderMap, HeaderValue},
+    header::{self, HeaderValue},
     redirect::Policy,
 };
 use scheduler::{
@@ -35,7 +35,10 @@ use super::{
     cache::{Cache, Part},
     netrc,
     replies::{Wanted, accepted, answer, body},
+    routes::{Route, Routes},
+    silences::Silences,
     upload,
+    versions::{ContentRange, content_range, validator},
     waits::Progress,
 };
 use crate::{
@@ -55,9 +58,7 @@ const UPLOAD_PATIENCE: Duration = Duration::from_secs(120);
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How often a server that sends nothing is asked for one file: a minute and a half, and pauses.
 pub(super) const N_SILENT_MAX: u32 = 3;
-/// A server that was given up for its silence has less time for as long as this.
-const SILENT_FOR: Duration = Duration::from_secs(300);
-/// How much less: a sixth.
+/// What was given up for its silence has a part of the time: a sixth.
 const SILENT_PART: u32 = 6;
 /// Who we are for servers of the network.
 const USER_AGENT: &str = concat!("pilotfish/", env!("CARGO_PKG_VERSION"));
@@ -99,6 +100,19 @@ impl Trouble {
             | Trouble::Lasting(what)
             | Trouble::Missing(what) => Some(what),
             Trouble::Disk(_) => None,
+        }
+    }
+
+    /// The same, told in other words.
+    fn told(self, told: impl FnOnce(String) -> String) -> Trouble {
+        match self {
+            Trouble::Away(what) => Trouble::Away(told(what)),
+            Trouble::Full(what) => Trouble::Full(told(what)),
+            Trouble::Brief(what) => Trouble::Brief(told(what)),
+            Trouble::Silent { server, what } => Trouble::Silent { server, what: told(what) },
+            Trouble::Lasting(what) => Trouble::Lasting(told(what)),
+            Trouble::Missing(what) => Trouble::Missing(told(what)),
+            Trouble::Disk(error) => Trouble::Disk(error),
         }
     }
 }
@@ -154,7 +168,7 @@ pub struct Download<'d> {
 /// The ways to the manager and to the world.
 pub struct Ways {
     manager: reqwest::Client,
-    world: reqwest::Client,
+    pub(super) world: reqwest::Client,
     /// The same for files that are sent, which have no limit of time.
     manager_up: reqwest::Client,
     world_up: reqwest::Client,
@@ -169,8 +183,10 @@ pub struct Ways {
     pub(super) patience: Duration,
     /// How long anybody may take nothing.
     pub(super) upload_patience: Duration,
-    /// Servers that were given up for their silence, and when.
-    silent: Mutex<HashMap<String, Instant>>,
+    /// What was given up for its silence.
+    pub(super) silences: Silences,
+    /// Which way requests to servers of the network go.
+    pub(super) routes: Routes,
 }
 
 /// For a task of the job, where it is known which.
@@ -182,9 +198,10 @@ impl Ways {
     /// # Errors
     /// The manager's address is none.
     pub fn new(url: &str, certificate_sha256: Option<&str>) -> Result<Ways, ClientError> {
+        let routes = Routes::new();
         let builder = || {
             let builder = reqwest::Client::builder().connect_timeout(CONNECT_TIMEOUT);
-            builder.redirect(redirections()).user_agent(USER_AGENT)
+            builder.redirect(routes.policy()).user_agent(USER_AGENT)
         };
         let url = url.trim_end_matches('/').to_owned();
         let pin = address_pin(&url, certificate_sha256)?.unwrap_or([0; 32]);
@@ -205,7 +222,7 @@ impl Ways {
         let world = to_world().read_timeout(READ_TIMEOUT).build().map_err(ClientError::Setup)?;
         // To follow a redirection would be to ask for a page instead of sending a file.
         let world_up = to_world().redirect(Policy::none()).build().map_err(ClientError::Setup)?;
-        let (netrc, peers, silent) = (netrc::path(), Mutex::default(), Mutex::default());
+        let (netrc, peers, silences) = (netrc::path(), Mutex::default(), Silences::default());
         Ok(Ways {
             manager,
             world,
@@ -217,7 +234,8 @@ impl Ways {
             netrc,
             patience: PATIENCE,
             upload_patience: UPLOAD_PATIENCE,
-            silent,
+            silences,
+            routes,
         })
     }
 
@@ -318,7 +336,7 @@ impl Ways {
     ) -> Result<Part, Trouble> {
         let query = store_query(whose, place, StoreAccess::Read);
         if let Some(url) = self.way(session, &query).await? {
-            return self.object_at(&url, download).await;
+            return self.object_at((place, &url), download).await;
         }
         let request = self.manager.get(self.store_file(&query)?).bearer_auth(session);
         let response = request.send().await.map_err(|error| Trouble::Away(cause(&error)))?;
@@ -432,14 +450,36 @@ impl Ways {
     }
 
     /// What is at an address. A download that broke off goes on where the server can do that and the file is the same.
+    /// `file`: by which name it is remembered that it did not come, as addresses that are signed differ each time.
     ///
     /// # Errors
     /// See [`Trouble`].
-    pub async fn object_at(&self, url: &str, download: Download<'_>) -> Result<Part, Trouble> {
+    pub async fn object_at(
+        &self,
+        (file, url): (&str, &str),
+        download: Download<'_>,
+    ) -> Result<Part, Trouble> {
         let server = server_of(url);
-        let patience = if self.is_silent(&server) { self.patience / SILENT_PART } else { self.patience };
-        let silent =
-            |what: &str| Trouble::Silent { server: server.clone(), what: format!("{server} {what}") };
+        let is_silent = self.silences.is_any(&server, file);
+        let patience = if is_silent { self.patience / SILENT_PART } else { self.patience };
+        let route = self.routes.begin(url);
+        let came = self.object_of_world(url, (&server, &route, patience), download).await;
+        if came.is_ok() {
+            self.silences.forget(file);
+        }
+        came.map_err(|trouble| trouble.told(|what| route.told(&what)))
+    }
+
+    async fn object_of_world(
+        &self,
+        url: &str,
+        (server, route, patience): (&str, &Route<'_>, Duration),
+        download: Download<'_>,
+    ) -> Result<Part, Trouble> {
+        let silent = |what: &str| {
+            let who = route.end().map_or_else(|| server.to_owned(), |end| server_of(end.as_str()));
+            Trouble::Silent { server: server.to_owned(), what: format!("{who} {what}") }
+        };
         let (login, why_none) = match self.login(url) {
             Ok(login) => (login, None),
             Err(why) => (None, Some(why)),
@@ -452,6 +492,8 @@ impl Ways {
         let response = response.map_err(|_| silent(&Pace::new(patience).words()))?;
         let response = response.map_err(|error| match error.is_builder() || error.is_redirect() {
             true => Trouble::Lasting(cause(&error)),
+            // Packets to it get lost.
+            false if error.is_connect() && error.is_timeout() => silent("has taken no connection in time"),
             false => Trouble::Brief(cause(&error)),
         })?;
         let status = response.status();
@@ -484,7 +526,7 @@ impl Ways {
         match go_on(response, download, n_expected, patience).await {
             Err(Trouble::Silent { what, .. }) => Err(silent(&what)),
             other => {
-                self.silent.lock().unwrap_or_else(PoisonError::into_inner).remove(&server);
+                self.silences.forget(server);
                 other
             }
         }
@@ -499,20 +541,6 @@ impl Ways {
             }
             None => Ok(None),
         }
-    }
-
-    /// A server was given up for its silence: whoever asks it next does not wait as long.
-    pub fn note_silent(&self, server: &str) {
-        let now = Instant::now();
-        let mut silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
-        silent.retain(|_, at| now.duration_since(*at) < SILENT_FOR);
-        silent.insert(server.to_owned(), now);
-    }
-
-    /// Whether a server was given up for its silence, and not long ago.
-    pub fn is_silent(&self, server: &str) -> bool {
-        let silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
-        silent.get(server).is_some_and(|at| at.elapsed() < SILENT_FOR)
     }
 
     /// Brings a file to the manager, unless it has it.
@@ -673,38 +701,6 @@ impl Pace {
 /// Who moves less than this in that time stands still.
 pub(super) fn floor_bytes(patience: Duration) -> u64 {
     (FLOOR_BYTES_PER_S * patience.as_secs_f64()) as u64
-}
-
-/// Follows redirections to servers of HTTP.
-fn redirections() -> Policy {
-    Policy::custom(|attempt| {
-        match protocol::address::redirection(attempt.url().scheme(), attempt.previous().len()) {
-            Ok(()) => attempt.follow(),
-            Err(what) => attempt.error(what),
-        }
-    })
-}
-
-/// What tells one version of a file from another.
-fn validator(headers: &HeaderMap) -> Option<HeaderValue> {
-    let strong = headers.get(header::ETAG).filter(|tag| !tag.as_bytes().starts_with(b"W/"));
-    strong.or_else(|| headers.get(header::LAST_MODIFIED)).cloned()
-}
-
-/// What a server says of the part of a file that it sends.
-struct ContentRange {
-    /// The number of its first byte.
-    begins_at: u64,
-    /// Bytes of the whole file, unless the server does not know them.
-    n_total: Option<u64>,
-}
-
-/// `bytes FIRST-LAST/TOTAL`, where the total may be `*`.
-fn content_range(headers: &HeaderMap) -> Option<ContentRange> {
-    let range = headers.get(header::CONTENT_RANGE)?.to_str().ok()?.strip_prefix("bytes ")?;
-    let (first, rest) = range.split_once('-')?;
-    let n_total = rest.split_once('/').and_then(|(_, total)| total.trim().parse().ok());
-    Some(ContentRange { begins_at: first.trim().parse().ok()?, n_total })
 }
 
 async fn stream(response: Response, download: Download<'_>, n_expected: u64) -> Result<Part, Trouble> {

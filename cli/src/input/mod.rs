@@ -22,6 +22,7 @@ use protocol::job::{
     CommandLine, Compiled, JobFile, JobSpec, Keep, LineEnds, Places, Problem, StageSpec, Stream,
     WorkflowSpec, env_from_refusal, is_secret_value, load_file, refuse_not_utf8,
 };
+use protocol::sweep::Values;
 
 use crate::{
     failure::Failure,
@@ -77,18 +78,29 @@ fn doubts_of(spec: &JobSpec) -> Vec<String> {
         doubts.push(format!("the command reads ${name}, which is set here and does not go along; {way}"));
     }
     doubts.extend(environment::missed_threads(spec, std::env::var_os("OMP_NUM_THREADS").as_deref()));
-    let words = match &spec.command {
-        CommandLine::Args(args) => args.iter().collect(),
+    let words: Vec<&str> = match &spec.command {
+        CommandLine::Args(args) => args.iter().map(String::as_str).collect(),
         CommandLine::Shell(line) => vec![line],
     };
-    let values = spec.env.iter().map(|(name, value)| (format!("env.{name}"), value));
+    let values = spec.env.iter().map(|(name, value)| (format!("env.{name}"), value.as_str()));
     let texts = words.into_iter().map(|word| ("command".to_owned(), word)).chain(values);
+    let is_exposed = |text: &str| text.contains("://") && shown(text) != text;
+    let parameters = spec.sweep.columns().filter_map(|column| match &column.values {
+        Values::Texts(texts) => {
+            Some((format!("parameter `{}`", column.name), texts.iter().find(|text| is_exposed(text))?))
+        }
+        Values::Integers(_) | Values::Linspace { .. } => None,
+    });
+    let texts = texts.chain(parameters);
     let is_secret =
-        |field: &str, text: &str| shown(text) != text || (field.starts_with("env.") && is_secret_value(text));
-    if let Some((field, text)) = texts.into_iter().find(|(field, text)| is_secret(field, text)) {
-        let what = match shown(text) == **text {
-            true => "looks like a secret",
-            false => "has an address with a password or a token",
+        |field: &str, text: &str| is_exposed(text) || (field.starts_with("env.") && is_secret_value(text));
+    // Each word of a command is of one field.
+    let mut told = BTreeSet::new();
+    let secrets = texts.filter(|(field, text)| is_secret(field, text));
+    for (field, text) in secrets.filter(|(field, _)| told.insert(field.clone())).take(N_DOUBTS_MAX) {
+        let what = match is_exposed(text) {
+            true => "has an address with a password or a token",
+            false => "looks like a secret",
         };
         doubts.push(format!(
             "{field} {what}, which all see who see the job; let tasks read it \

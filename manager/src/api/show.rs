@@ -111,6 +111,7 @@ pub(super) async fn explain_job(
 ) -> Result<Response, ApiError> {
     let view = context.own_job(&user, job).await?;
     let mut reasons = context.reasons(Query::ExplainJob(job)).await?;
+    context.waits.tell_cores_kept(&mut reasons, Instant::now());
     if view.ended_at.is_none() {
         let waits = context.waits.of_job(job, Instant::now());
         let waits = waits.map(|(pilot, n_tasks, what)| Reason::JobWaitsForFile { pilot, n_tasks, what });
@@ -135,6 +136,7 @@ pub(super) async fn explain_task(
     context.own_job(&user, job).await?;
     let task = TaskId { job, index };
     let mut reasons = context.reasons(Query::ExplainTask(task)).await?;
+    context.waits.tell_cores_kept(&mut reasons, Instant::now());
     let is_over = |reason: &Reason| {
         matches!(reason, Reason::TaskDone | Reason::TaskFailed { .. } | Reason::TaskCancelled { .. })
     };

@@ -15,7 +15,11 @@ use protocol::{
     codec::MESSAGE_BYTES_MAX,
     objects::{FileWait, FileWaits, N_WAITS_MAX, WAIT_BYTES_MAX, WAITS_KEPT_S},
 };
-use scheduler::ids::{JobId, PilotId, TaskId};
+use scheduler::{
+    explain::Reason,
+    ids::{JobId, PilotId, TaskId},
+    ranges::TaskSet,
+};
 
 use super::{
     Shared,
@@ -61,6 +65,33 @@ impl Waits {
         };
         new.flat_map(of_pilot).max_by_key(|(pilot, n_tasks, _)| (*n_tasks, std::cmp::Reverse(*pilot)))
     }
+
+    /// How many tasks wait for files at this pilot.
+    fn n_tasks_at(&self, pilot: PilotId, now: Instant) -> u64 {
+        let pilots = self.pilots.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = Duration::from_secs(WAITS_KEPT_S);
+        let new = pilots.get(&pilot).filter(|(heard_at, _)| now.duration_since(*heard_at) < kept);
+        // One may wait for several files.
+        let mut tasks: HashMap<JobId, TaskSet> = HashMap::new();
+        for wait in new.iter().flat_map(|(_, waits)| waits) {
+            tasks.entry(wait.job).or_default().insert_all(&wait.tasks);
+        }
+        tasks.values().map(TaskSet::len).sum()
+    }
+
+    /// Adds to the reason that all pilots are busy how many tasks of the freest one wait for files. A pilot may look as if
+    /// it did nothing.
+    pub(super) fn tell_cores_kept(&self, reasons: &mut Vec<Reason>, now: Instant) {
+        let busy = reasons.iter().enumerate().find_map(|(at, reason)| match reason {
+            Reason::PilotsBusy { freest, .. } => Some((at, (*freest)?)),
+            _ => None,
+        });
+        let Some((at, pilot)) = busy else { return };
+        let n_tasks = self.n_tasks_at(pilot, now);
+        if n_tasks > 0 {
+            reasons.insert(at + 1, Reason::CoresKept { pilot, n_tasks });
+        }
+    }
 }
 
 /// A pilot says for which files its tasks wait.
@@ -91,8 +122,10 @@ mod tests {
 
     use protocol::objects::{FileWait, WAITS_KEPT_S};
     use scheduler::{
+        explain::Reason,
         ids::{JobId, PilotId, TaskId},
         ranges::TaskSet,
+        resources::Resources,
     };
 
     use super::Waits;
@@ -123,5 +156,35 @@ mod tests {
         assert_eq!(waits.pilots.lock().unwrap().len(), 1, "what is old takes no room");
         waits.take(PilotId(2), Vec::new(), late);
         assert!(waits.pilots.lock().unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_busy_pilot_whose_tasks_wait_for_files_is_told_from_one_that_works() {
+        let (waits, now) = (Waits::default(), Instant::now());
+        let wait = |job, tasks: &[u64]| FileWait {
+            job: JobId(job),
+            tasks: TaskSet::from_iter(tasks.iter().copied()),
+            what: "x".to_owned(),
+        };
+        waits.take(PilotId(3), vec![wait(1, &[0, 1]), wait(1, &[1]), wait(2, &[0])], now);
+        let late = now + Duration::from_secs(WAITS_KEPT_S);
+        for (freest, at, expected) in [
+            (
+                Some(PilotId(3)),
+                now,
+                "pilot 3 keeps cores for 3 tasks whose files are being fetched or delivered",
+            ),
+            (Some(PilotId(3)), late, ""),
+            (Some(PilotId(4)), now, ""),
+            (None, now, ""),
+        ] {
+            let (free, needs) = (Resources::default(), Resources::cores(1));
+            let busy = Reason::PilotsBusy { n_pilots: 1, free, needs, freest };
+            let mut reasons = vec![Reason::NoPlatform, busy, Reason::ShuttingDown];
+            waits.tell_cores_kept(&mut reasons, at);
+            let told = if reasons.len() == 4 { reasons[2].to_string() } else { String::new() };
+            assert_eq!(told, expected, "{reasons:?}");
+        }
+        assert_eq!(waits.n_tasks_at(PilotId(3), now), 3, "one that waits for two files is one");
     }
 }

@@ -346,7 +346,8 @@ impl Reader<'_> {
         let mut reasons = Vec::new();
         // One with room has it for others, or is left alone: that is told below.
         if needs.how_often_in(&free) == 0 {
-            reasons.push(Reason::PilotsBusy { n_pilots, free, needs: needs.clone() });
+            let freest = freest.map(|(pilot, _)| *pilot);
+            reasons.push(Reason::PilotsBusy { n_pilots, free, needs: needs.clone(), freest });
             reasons.extend(self.why_no_more_pilots(needs));
         }
         reasons.extend(freest.and_then(|(pilot, _)| self.why_doubted(*pilot)));

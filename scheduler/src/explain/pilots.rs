@@ -25,6 +25,11 @@ impl Reason {
                 f,
                 "pilot {pilot} begins nothing else until a task of job {job} fits: it needs {needs}; free so far: {free}",
             ),
+            Reason::CoresKept { pilot, n_tasks } => write!(
+                f,
+                "pilot {pilot} keeps cores for {n_tasks} task{} whose files are being fetched or delivered",
+                plural(*n_tasks)
+            ),
             Reason::PilotDrains { why } => write!(f, "it drains: {why}"),
             Reason::PilotEnded { why } => write!(f, "it is gone: {why}"),
             Reason::PilotUnsynced => write!(f, "it has not yet said what it holds since the manager started"),

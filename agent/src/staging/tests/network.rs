@@ -10,12 +10,14 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
+use hyper_util::client::proxy::matcher::Matcher;
 use protocol::job::{Source, TaskInput};
+use reqwest::dns::{Name, Resolve, Resolving};
 use scheduler::{digest::Digest, ids::JobId, results::FailureKind};
 
 use super::mover::mover;
 use crate::{
-    sha256,
+    pin, sha256,
     staging::{
         Mover, N_TRIES,
         cache::{Cache, CachePlace},
@@ -95,6 +97,12 @@ fn from_of(head: &str) -> Option<usize> {
     range.strip_suffix('-')?.parse().ok()
 }
 
+/// A date that tells one version from another, as the answer is a second younger, and one that does not.
+const STRONG_DATE: &str =
+    "date: Mon, 02 Mar 2026 12:00:01 GMT\r\nlast-modified: Mon, 02 Mar 2026 12:00:00 GMT\r\n";
+const WEAK_DATE: &str =
+    "date: Mon, 02 Mar 2026 12:00:00 GMT\r\nlast-modified: Mon, 02 Mar 2026 12:00:00 GMT\r\n";
+
 /// A server of a file that breaks off its first answer in the middle, and of which there is another version then if
 /// `changes`.
 fn breaking(headers: &'static str, changes: bool) -> (String, Asked, Vec<u8>, Vec<u8>) {
@@ -117,7 +125,7 @@ fn breaking(headers: &'static str, changes: bool) -> (String, Asked, Vec<u8>, Ve
 
 #[tokio::test(flavor = "current_thread")]
 async fn a_download_that_breaks_off_goes_on_where_it_was() {
-    for (headers, is_known) in [("etag: \"a\"\r\n", false), ("last-modified: then\r\n", false), ("", true)] {
+    for (headers, is_known) in [("etag: \"a\"\r\n", false), (STRONG_DATE, false), ("", true)] {
         let folder = tempfile::tempdir().unwrap();
         let (mover, _heard) = scene(folder.path());
         let (url, asked, whole, _) = breaking(headers, false);
@@ -133,7 +141,13 @@ async fn a_download_that_breaks_off_goes_on_where_it_was() {
 
 #[tokio::test(flavor = "current_thread")]
 async fn a_file_that_changes_or_that_nothing_tells_apart_is_fetched_from_its_beginning() {
-    for (headers, changes) in [("etag: \"a\"\r\n", true), ("", false), ("etag: W/\"a\"\r\n", false)] {
+    for (headers, changes) in [
+        ("etag: \"a\"\r\n", true),
+        (STRONG_DATE, true),
+        (WEAK_DATE, false),
+        ("", false),
+        ("etag: W/\"a\"\r\n", false),
+    ] {
         let folder = tempfile::tempdir().unwrap();
         let (mover, _heard) = scene(folder.path());
         let (url, asked, _, whole) = breaking(headers, changes);
@@ -409,6 +423,81 @@ async fn a_server_that_sends_nothing_is_named_and_waited_for_a_few_times_and_the
         let more = connections();
         assert!(more.len() <= 1, "{more:?}");
     }
+}
+
+/// A stalled file would else cost the whole time at each attempt, as long as others come from its server.
+#[tokio::test(flavor = "current_thread")]
+async fn a_file_that_did_not_come_has_less_time_whatever_else_comes_of_its_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut mover, _heard) = scene(folder.path());
+    let is_back = Arc::new(Mutex::new(false));
+    let is_there = Arc::clone(&is_back);
+    let (url, _) = server(move |_, head| match head.starts_with("get /data/late ") {
+        true if !*is_there.lock().unwrap() => Vec::new(),
+        _ => answer("200 OK", "", 1, b"x"),
+    });
+    let (late, other) = (format!("{url}/late"), format!("{url}/other"));
+    let (short, long) = (Duration::from_millis(60), Duration::from_secs(3_600));
+    for (job, words) in [(1, "has sent nothing for 0.06 s"), (2, "has sent nothing for 0.01 s")] {
+        mover.ways.patience = short;
+        let why = brought(&mover, job, &input(&late, None)).await.unwrap_err();
+        assert!(why.ends_with(words), "{why}");
+        mover.ways.patience = long;
+        assert_eq!(brought(&mover, job, &input(&other, None)).await.unwrap(), b"x");
+    }
+    *is_back.lock().unwrap() = true;
+    assert_eq!(brought(&mover, 3, &input(&late, None)).await.unwrap(), b"x");
+    let name = url.trim_start_matches("http://").trim_end_matches("/data");
+    assert!(!mover.ways.silences.is_any(name, &late), "it is as any other");
+}
+
+/// Names of hosts that nobody knows, which is never said.
+struct NoAnswer;
+
+impl Resolve for NoAnswer {
+    fn resolve(&self, _: Name) -> Resolving {
+        Box::pin(std::future::pending())
+    }
+}
+
+/// As behind a firewall that drops what is sent.
+#[tokio::test(flavor = "current_thread")]
+async fn a_server_that_takes_no_connection_is_given_up_as_one_that_sends_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut mover, _heard) = scene(folder.path());
+    let client = reqwest::Client::builder().no_proxy().connect_timeout(Duration::from_millis(10));
+    let client = client.dns_resolver(NoAnswer).tls_backend_preconfigured(pin::tls_config([0; 32]));
+    (mover.ways.world, mover.ways.patience) = (client.build().unwrap(), Duration::from_secs(3_600));
+    let url = "http://nowhere.invalid/x";
+    let why = brought(&mover, 1, &input(url, None)).await.unwrap_err();
+    assert_eq!(why, format!("input in from {url}: nowhere.invalid has taken no connection in time"));
+    assert!(mover.ways.silences.is_any("nowhere.invalid", "http://nowhere.invalid/y"), "it is remembered");
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn where_a_server_sends_on_to_and_the_proxy_are_named_and_no_password_of_theirs() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut mover, _heard) = scene(folder.path());
+    let (last, _) = server(|_, _| answer("404 Not Found", "", 0, b""));
+    for (end, words) in [
+        (last.as_str(), "the server answers 404 Not Found"),
+        // Nobody is there.
+        ("http://127.0.0.1:1/data", "Connection refused (os error 111)"),
+    ] {
+        let location = end.replace("http://", "http://ann:hush@");
+        let (url, _) = server(move |_, _| {
+            answer("302 Found", &format!("location: {location}?sig=hush#part\r\n"), 0, b"")
+        });
+        let why = brought(&mover, 1, &input(&url, None)).await.unwrap_err();
+        assert_eq!(why, format!("input in from {url}: it sends on to {end}: {words}"));
+    }
+    mover.ways.routes.proxies = Matcher::builder().all("http://ann:hush@proxy:3128").build();
+    let why = brought(&mover, 1, &input("http://127.0.0.1:1/x", None)).await.unwrap_err();
+    assert_eq!(
+        why,
+        "input in from http://127.0.0.1:1/x: through the proxy http://proxy:3128/, which the pilot's environment \
+         names: Connection refused (os error 111)"
+    );
 }
 
 #[tokio::test(flavor = "current_thread")]

@@ -283,7 +283,8 @@ fn a_job_whose_pilots_are_all_busy_is_told_why_no_more_of_them_come() {
     scene.say(|_| Event::PlatformListed { platform, asked_at, result: Ok(listed) });
     let why = scene.explain(Query::ExplainJob(job));
     let is_any = |is: fn(&Reason) -> bool| why.iter().any(is);
-    assert!(is_any(|reason| matches!(reason, Reason::PilotsBusy { n_pilots: 1, .. })), "{why:?}");
+    let is_busy = |reason: &Reason| matches!(reason, Reason::PilotsBusy { n_pilots: 1, freest, .. } if *freest == Some(pilot));
+    assert!(why.iter().any(is_busy), "{why:?}");
     assert!(is_any(|reason| matches!(reason, Reason::PlatformFull { .. })), "{why:?}");
     assert!(
         is_any(

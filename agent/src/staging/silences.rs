@@ -1,0 +1,57 @@
+//! Servers, and files of theirs, that were given up for their silence: who asks for them next waits less.
+
+use std::{
+    collections::HashMap,
+    sync::Mutex,
+    time::{Duration, Instant},
+};
+
+use super::lock;
+
+/// For as long as this.
+const KEPT_FOR: Duration = Duration::from_secs(300);
+
+/// Which, and when. A server is silent for all its files. A file is silent for itself: what else comes of its server
+/// says nothing of it.
+#[derive(Debug, Default)]
+pub(super) struct Silences(Mutex<HashMap<String, Instant>>);
+
+impl Silences {
+    /// This server was given up when it was asked for this file.
+    pub(super) fn note(&self, server: &str, file: &str) {
+        let now = Instant::now();
+        let mut silences = lock(&self.0);
+        silences.retain(|_, at| now.duration_since(*at) < KEPT_FOR);
+        silences.extend([server, file].map(|name| (name.to_owned(), now)));
+    }
+
+    /// Whether one of them was given up, and not long ago.
+    pub(super) fn is_any(&self, server: &str, file: &str) -> bool {
+        let silences = lock(&self.0);
+        [server, file].iter().any(|name| silences.get(*name).is_some_and(|at| at.elapsed() < KEPT_FOR))
+    }
+
+    /// The server, or the file, is silent no more.
+    pub(super) fn forget(&self, name: &str) {
+        lock(&self.0).remove(name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Silences;
+
+    #[test]
+    fn what_else_comes_of_a_server_does_not_forgive_the_file_that_did_not() {
+        let silences = Silences::default();
+        let is_any = |file| silences.is_any("h", file);
+        assert!(!is_any("http://h/a"));
+        silences.note("h", "http://h/a");
+        assert!(is_any("http://h/a") && is_any("http://h/b"), "the server is silent");
+        silences.forget("h");
+        silences.forget("http://h/b");
+        assert!(is_any("http://h/a") && !is_any("http://h/b"));
+        silences.forget("http://h/a");
+        assert!(!is_any("http://h/a"));
+    }
+}
