@@ -244,6 +244,47 @@ fn managers_killed_while_jobs_wait_and_run_leak_nothing() {
     }
 }
 
+#[test]
+fn jobs_on_a_server_that_commands_do_not_ask_any_more_are_cancelled_at_the_stop() {
+    for system in System::EMULATED {
+        let mut scene = start(system);
+        scene.platform.start_queue(false);
+        scene.kill_manager();
+        scene.platform.ask_server(Some("srv2"));
+        scene.serve();
+        scene.sandbox.ok(&["submit", "job.yaml"]);
+        until("jobs wait", || scene.platform.jobs_on("srv2", "Q").len() == 2);
+        scene.kill_manager();
+        scene.platform.ask_server(None);
+        scene.serve();
+        scene.stops();
+        let left = scene.platform.jobs_on("srv2", "QHWTRE");
+        assert!(left.is_empty(), "{system:?}: {left:?}\n{}", scene.sandbox.read("serve.err"));
+        assert!(scene.platform.jobs("QHWTRE").is_empty(), "no others were asked for");
+    }
+}
+
+#[test]
+fn jobs_that_were_moved_to_another_server_are_ours_and_are_cancelled_at_the_stop() {
+    for (system, has_history) in [(System::OpenPbs, true), (System::OpenPbs, false), (System::Torque, false)]
+    {
+        let mut scene = start(system);
+        scene.platform.mark("history", has_history);
+        scene.platform.start_queue(false);
+        scene.sandbox.ok(&["submit", "job.yaml"]);
+        until("jobs wait", || scene.platform.jobs("Q").len() == 2);
+        scene.kill_manager();
+        let jobs = scene.platform.jobs("Q");
+        jobs.iter().for_each(|id| _ = scene.platform.say("qmove", &["@srv3", id]));
+        assert_eq!(scene.platform.jobs_on("srv3", "Q"), jobs);
+        scene.serve();
+        scene.stops();
+        let left = scene.platform.jobs_on("srv3", "QHWTRE");
+        assert!(left.is_empty(), "{system:?}: {left:?}\n{}", scene.sandbox.read("serve.err"));
+        assert!(scene.platform.jobs("QHWTRE").is_empty(), "no others were asked for");
+    }
+}
+
 /// Runs what the adapter says.
 fn run(cluster: &Cluster, command: &Command) -> Output {
     let output = cluster.run(&command.argv, &command.stdin);

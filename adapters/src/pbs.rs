@@ -2,28 +2,24 @@
 //! other options, and TORQUE takes those of OpenPBS silently and means something else; so each command line
 //! asks first which of them is there.
 
+mod listing;
 mod queues;
 mod records;
 mod states;
 mod table;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::time::Duration;
 
 use profiles::site::Site;
 
 use crate::{
     AGE_OF_SUBMITTED, Adapter, Surroundings,
-    command::{
-        AdapterError, AllocationRequest, BatchId, BatchJob, BatchState, Command, Output, Queue, QueueLoad,
-    },
-    lines::{USER, WRONG},
-    looks_like_ours, newest,
+    command::{AdapterError, AllocationRequest, BatchId, BatchJob, Command, Output, Queue, QueueLoad},
+    lines::WRONG,
+    newest,
     script::{script, script_by_file},
-    silence::unless_it_failed,
 };
+use listing::SERVERS;
 use records::{Record, of_text, of_xml};
 use table::Row;
 
@@ -46,56 +42,20 @@ case $version in
 esac
 "#;
 
-/// Our user's jobs by one connection, whatever their number: `qstat` with ids makes a connection and proves who it
-/// is for each of them. Only of the first of ours that wait the rest is asked for, which says why, of some that TORQUE
-/// shows as complete and that are known, which says how they ended, and of OpenPBS the history of some that are known
-/// and not listed any more, which says the same where a server keeps it. Releases that cannot show whole names in a
-/// table are asked for all of everybody's jobs.
-const LIST: &str = r#"case $form in openpbs) wide=-w full=-f ;; torque) wide= full=-x ;; esac
-of=user jobs=$(qstat $wide -u "$user")
-code=$?
-narrow=$(printf '%s\n' "$jobs" | awk '/^-----+ +-----/ && length($4) < 15 { print "narrow"; exit }')
-if [ $code -eq 2 ] || [ -n "$narrow" ]; then
-of=all jobs=$(qstat $full)
-code=$?
-fi
-[ $code -eq 0 ] || exit $code
-ids=$(printf '%s\n' "$jobs" | awk -v form="$form" -v prefix="$1" -v known="$*" '
-BEGIN { n_known = split(known, all); for (i = 2; i <= n_known; i++) { sub(/[.].*/, "", all[i]); is_known[all[i]] = 1 } is_torque = form == "torque" }
-/^-----+ +-----/ { width = length($1) }
-{ number = $1; sub(/[.*].*/, "", number) }
-is_torque && width && NF > 10 && number in is_known && $(NF - 1) == "C" && n_ended++ < 5 {
-id = $1
-if (length(id) >= width) sub(/\..*/, "", id)
-print id
-}
-width && NF > 10 && (index($4, prefix) == 1 || number in is_known) && $(NF - 1) ~ /^[QHWT]$/ && n++ < 20 {
-id = $1
-if (length(id) >= width) sub(/\..*/, "", id)
-print id
-}')
-shift
-gone=
-[ "$form$of" != openpbsuser ] || gone=$({ printf '%s\n' "$jobs" "$details"; printf '%s\n' "$@"; } |
-awk -v mark="$details" '
-{ id = $1; sub(/[.*].*/, "", id) }
-$0 == mark { is_known = 1; next }
-!is_known { there[id] = 1; next }
-id != "" && !(id in there) && n++ < 5 { print $1 }')
-printf 'form=%s\nof=%s %s\n%s\n%s\n' "$form" "$of" "$user" "$jobs" "$details"
-[ -z "$ids" ] || qstat $full $ids 2>/dev/null
-[ -z "$gone" ] || qstat -x -f $gone 2>/dev/null
-printf '\nexit=0\n'
-"#;
-
-/// Between the jobs of a listing and what else is said of some of them.
-const DETAILS: &str = "--pilotfish-details--";
-
 /// Of several ids each that is not there, or not any more, is told in a line of its own. Wrappers of sites end with 0
-/// whatever `qdel` says.
+/// whatever `qdel` says. TORQUE's does not follow a job that was moved to another server; its `qstat` does, and says where
+/// it is.
 const CANCEL: &str = r#"gone='Unknown Job Id|nonexistent job id|Job has finished|Request invalid for state'
+set -f
+set -- $(at "$@")
 words=$(qdel "$@" 2>&1 >/dev/null)
 code=$?
+if [ "$form" = torque ] && printf '%s\n' "$words" | grep -qE "$gone"; then
+for id; do
+there=$(qstat -f "$id" 2>/dev/null | awk '$1 == "job_state" && state == "" { state = $3 } $1 == "server" && on == "" { on = $3 } END { if (state != "" && state != "C") print on }')
+[ -z "$there" ] || words=$(printf '%s\n' "$words"; qdel "${id%@*}@$there" 2>&1 >/dev/null)
+done
+fi
 rest=$(printf '%s\n' "$words" | grep -vE "^ *$|$gone")
 if [ $code -eq 0 ]; then
 [ -n "$(wrong "$words")" ] || exit 0
@@ -223,37 +183,30 @@ impl Adapter for Pbs {
     }
 
     fn list_with(&self, tag_prefix: &str, known: &[BatchId]) -> Command {
-        let lines = format!("details={DETAILS}\n{USER}{LIST}");
         let words = [tag_prefix.to_owned()].into_iter().chain(newest(known));
-        Pbs::shell(&lines, words.collect(), Vec::new())
+        Pbs::shell(&listing::lines(known), words.collect(), Vec::new())
     }
 
     fn read_list(&self, output: &Output) -> Result<Vec<BatchJob>, AdapterError> {
-        let jobs = read_list(output).ok_or_else(|| AdapterError::NotUnderstood(refusal(output)))?;
-        unless_it_failed(output, jobs)
+        listing::read(output)
     }
 
     /// Tables leave out the server, or show the beginning of its name.
     fn is_same_job(&self, listed: &str, submitted: &str) -> bool {
-        let server = |id: &str| id.split_once('.').map(|(_, server)| server.to_ascii_lowercase());
-        let is_shorter = match (server(listed), server(submitted)) {
-            (Some(listed), Some(submitted)) => submitted.starts_with(listed.trim_end_matches('*')),
-            _ => true,
-        };
-        is_shorter && number(listed.trim_end_matches('*')) == number(submitted)
+        is_same_job(listed, submitted)
     }
 
     fn cancel(&self, ids: &[BatchId]) -> Command {
-        Pbs::shell(&format!("{WRONG}{CANCEL}"), ids.to_vec(), Vec::new())
+        Pbs::shell(&format!("{WRONG}{SERVERS}{CANCEL}"), ids.to_vec(), Vec::new())
     }
 
     fn why_it_waits(&self, id: &str) -> Option<Command> {
-        Some(Pbs::shell(WHY_IT_WAITS, vec![id.to_owned()], Vec::new()))
+        Some(Pbs::shell(&format!("{SERVERS}{WHY_IT_WAITS}"), vec![id.to_owned()], Vec::new()))
     }
 
     fn age(&self, id: &str) -> Option<Command> {
         let line = format!(
-            "submitted=$(qstat -f \"$1\" | sed -n 's/^    ctime = //p' | head -n 1) && {AGE_OF_SUBMITTED}"
+            "{SERVERS}submitted=$(qstat -f \"$(at \"$1\")\" | sed -n 's/^    ctime = //p' | head -n 1) && {AGE_OF_SUBMITTED}"
         );
         Some(Pbs::shell(&line, vec![id.to_owned()], Vec::new()))
     }
@@ -322,7 +275,7 @@ fn nodes(request: &AllocationRequest) -> String {
 }
 
 /// Prints the comment of job `$1`, whose lines may be folded: what follows begins with a tab.
-const WHY_IT_WAITS: &str = r#"qstat -f "$1" | awk '
+const WHY_IT_WAITS: &str = r#"qstat -f "$(at "$1")" | awk '
 /^    / { is_comment = sub(/^    comment = /, "") }
 is_comment { sub(/^\t/, ""); printf "%s", $0 }'"#;
 
@@ -390,67 +343,23 @@ fn waiting(text: &str) -> Option<Vec<u64>> {
     })
 }
 
+/// Whether an id of a listing, which may leave out the server or show the beginning of its name, is that of the job with
+/// the other id. Either may have a host's name without its domain.
+fn is_same_job(listed: &str, submitted: &str) -> bool {
+    let listed = listed.trim_end_matches('*');
+    let server = |id: &str| id.split_once('.').map(|(_, server)| server.to_ascii_lowercase());
+    let is_same_server = match (server(listed), server(submitted)) {
+        (Some(listed), Some(submitted)) => {
+            submitted.starts_with(&listed) || listed.starts_with(&format!("{submitted}."))
+        }
+        _ => true,
+    };
+    is_same_server && number(listed) == number(submitted)
+}
+
 /// The number of a job, without its server.
 fn number(id: &str) -> &str {
     id.split('.').next().unwrap_or(id)
-}
-
-/// The jobs of our user. A job of others that cannot be read is left out; one that may be ours makes the listing
-/// one that is not understood, as a job that is not shown counts as ended.
-fn read_list(output: &Output) -> Option<Vec<BatchJob>> {
-    let answer = answer(output)?;
-    let (of, text) = answer.text.strip_prefix("of=")?.split_once('\n')?;
-    let (of, user) = of.split_once(' ')?;
-    let (jobs, details) = text.split_once(DETAILS)?;
-    let records = match jobs_of(jobs)? {
-        Jobs::Records(records) => {
-            let owner = |job: &Record| job.attribute("Job_Owner")?.split('@').next().map(str::to_owned);
-            let is_listed = |job: &&Record| of == "user" || owner(job).is_none_or(|owner| owner == user);
-            let listed = records.iter().filter(is_listed);
-            let read: Option<Vec<Option<BatchJob>>> = listed.map(read_job).collect();
-            return read.map(|jobs| jobs.into_iter().flatten().collect());
-        }
-        Jobs::Rows(rows) => rows,
-    };
-    let details = match jobs_of(details) {
-        Some(Jobs::Records(details)) => details,
-        // Some may have ended meanwhile; the listing stands for itself.
-        _ => Vec::new(),
-    };
-    let details: BTreeMap<&str, &Record> = details.iter().map(|job| (number(&job.name), job)).collect();
-    let shown: BTreeSet<&str> = records.iter().map(|row| number(row.id)).collect();
-    let of_history = details.iter().filter(|(number, _)| !shown.contains(*number));
-    let ended: Vec<BatchJob> = of_history.filter_map(|(_, job)| ended_job(job)).collect();
-    let job = |row: Row<'_>| {
-        let details = details.get(number(row.id));
-        let more = |name| details.and_then(|job| job.attribute(name)).unwrap_or("");
-        let job = states::job(row.id, row.name, row.state, more("comment"), more("Hold_Types"));
-        let end = details.filter(|_| job.state == BatchState::Ended).and_then(|job| states::end(job));
-        BatchJob { reason: job.reason.or(end), ..job }
-    };
-    Some(records.into_iter().map(job).chain(ended).collect())
-}
-
-/// A job of a server's history.
-fn ended_job(record: &Record) -> Option<BatchJob> {
-    let (name, state) = (record.attribute("Job_Name")?, record.attribute("job_state")?);
-    let comment = record.attribute("comment").unwrap_or("");
-    let job = states::job(&record.name, name.to_owned(), state, comment, "");
-    (job.state == BatchState::Ended).then(|| BatchJob { reason: states::end(record), ..job })
-}
-
-/// A job of a record: no job if it is another's and cannot be read; `None` if one that may be ours cannot be read.
-fn read_job(record: &Record) -> Option<Option<BatchJob>> {
-    let name = record.attribute("Job_Name");
-    let attribute = |name| record.attribute(name).unwrap_or("");
-    match (name, record.attribute("job_state")) {
-        (Some(name), Some(state)) if is_id(&record.name) => {
-            let (comment, holds) = (attribute("comment"), attribute("Hold_Types"));
-            Some(Some(states::job(&record.name, name.to_owned(), state, comment, holds)))
-        }
-        (Some(name), _) if !looks_like_ours(name) => Some(None),
-        _ => None,
-    }
 }
 
 /// Why not, without the names of programs and without the usage that may follow.

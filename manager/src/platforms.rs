@@ -431,7 +431,10 @@ impl Worker {
     /// A listing in which those jobs have our tags that are ours, whatever their names are now.
     async fn look(&mut self) -> Result<Vec<BatchJob>, String> {
         self.place.ground().await?;
-        let ids: Vec<BatchId> = self.known.iter().map(|known| known.batch_id.clone()).collect();
+        // Those that are to be cancelled may be known no longer, and their ids may lead to servers that nothing else does.
+        let mut ids = self.uncancelled.ids();
+        ids.retain(|id| self.known.iter().all(|known| known.batch_id != *id));
+        ids.extend(self.known.iter().map(|known| known.batch_id.clone()));
         let mut jobs = self.place.list(&self.tag_prefix, &ids).await?;
         let tags: Vec<(BatchId, String)> =
             self.known.iter().map(|known| (known.batch_id.clone(), known.tag.clone())).collect();
@@ -471,12 +474,16 @@ impl Worker {
         self.seen.retain(|_, at| now.since(*at) < SEEN_FOR);
         let is_ours = |job: &&BatchJob| job.tag.starts_with(&self.tag_prefix);
         let there = jobs.iter().filter(is_ours).filter(|job| job.state != BatchState::Ended);
+        let adapter = self.place.adapter();
+        let to_be_cancelled = self.uncancelled.ids();
         for job in there {
             self.seen.insert(job.id.clone(), now);
             // A listing may show less of an id than the answer to its submission did.
             if let Some(known) = self.known.iter().find(|known| known.tag == job.tag) {
                 self.seen.insert(known.batch_id.clone(), now);
             }
+            let is_same = |id: &&BatchId| adapter.is_some_and(|adapter| adapter.is_same_job(&job.id, id));
+            self.seen.extend(to_be_cancelled.iter().filter(is_same).map(|id| (id.clone(), now)));
         }
         Ok(jobs)
     }

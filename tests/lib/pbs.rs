@@ -9,8 +9,10 @@ use crate::{Sandbox, emulated::Commands, scene::Platform, sshd::user, text};
 
 const EMULATOR: &str = include_str!("pbs/emulator.py");
 /// Its names.
-const PROGRAMS: [&str; 11] =
-    ["qsub", "qstat", "qselect", "qdel", "qhold", "qrls", "qalter", "pbsnodes", "pbsdsh", "qmgr", "strike"];
+const PROGRAMS: [&str; 12] = [
+    "qsub", "qstat", "qselect", "qdel", "qhold", "qrls", "qalter", "qmove", "pbsnodes", "pbsdsh", "qmgr",
+    "strike",
+];
 
 /// Which PBS.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -76,6 +78,13 @@ impl Cluster {
         std::fs::write(self.folder().join("strangers"), numbers).expect("a file");
     }
 
+    /// Has commands ask that server from now on; `None`: the one that they ask where none is named.
+    pub fn ask_server(&mut self, server: Option<&str>) {
+        self.commands.environment.retain(|(name, _)| name != "PBS_DEFAULT");
+        let named = server.map(|server| ("PBS_DEFAULT".to_owned(), server.to_owned()));
+        self.commands.environment.extend(named);
+    }
+
     /// How many connections to the server `run` makes.
     pub fn connections(&self, run: impl FnOnce()) -> usize {
         let made =
@@ -87,7 +96,16 @@ impl Cluster {
 
     /// The ids of our jobs in these states.
     pub fn jobs(&self, states: &str) -> Vec<String> {
-        let ids = self.say("qselect", &["-u", &user(), "-s", states]);
+        self.jobs_with(&[], states)
+    }
+
+    /// The same of the jobs on that server of an emulated one.
+    pub fn jobs_on(&self, server: &str, states: &str) -> Vec<String> {
+        self.jobs_with(&["-q", &format!("@{server}")], states)
+    }
+
+    fn jobs_with(&self, options: &[&str], states: &str) -> Vec<String> {
+        let ids = self.say("qselect", &[&["-u", &user(), "-s", states], options].concat());
         // Strangers have long numbers.
         ids.lines()
             .filter(|id| id.split('.').next().is_some_and(|n| n.len() < 6))

@@ -36,6 +36,22 @@ pub(super) fn end(record: &Record) -> Option<String> {
     command::reason(&words)
 }
 
+/// Where a job is that its own server, an OpenPBS with a history, has moved to another one. The record stays `M` when the
+/// job has finished there; its substate changes then, if the other server has told. Until then it may wait or run.
+pub(super) fn moved(record: &Record) -> (BatchState, Option<String>) {
+    let comment = record.attribute("comment").unwrap_or("");
+    if record.attribute("substate") == Some("92") {
+        return (BatchState::Ended, command::reason(comment));
+    }
+    let moved = "moved to another server, which does not show it now";
+    let said = match (comment, record.attribute("queue").unwrap_or("")) {
+        ("", "") => moved.to_owned(),
+        ("", queue) => format!("{moved}: queue = {queue}"),
+        (comment, _) => format!("{moved}: {comment}"),
+    };
+    (BatchState::Queued, command::reason(&said))
+}
+
 pub(super) fn state_of(letter: &str, comment: &str, holds: &str) -> BatchState {
     // Comments of TORQUE end with an empty line.
     let comment = comment.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use scheduler::{resources::Resources, time::Span};
 
-use super::*;
+use super::{listing::DETAILS, *};
 use crate::{
     command::BatchState,
     testing::{request, site, surroundings, tags},

@@ -8,13 +8,16 @@ submit, and waits less before it kills (KILL_DELAY). Nothing here is OpenPBS's o
 Files beside it change what it does: `hang`, the server accepts connections and answers nobody; `old`, it is TORQUE 4,
 whose XML has no declaration; `strangers`, with two numbers: so many other jobs has our user, and so many have others;
 `closed`, the queues take no more jobs of our user; `hog`, with a word: the memory of a job is over its limit (OpenPBS's
-`$enforce mem`) as long as a process of it has that word in its command line (`WORD N`: more than N of them); `reinstalled`, jobs that are no pilots are three days older; `prologue`, it fails on each node; `history`, OpenPBS keeps the records of jobs that have ended. A
+`$enforce mem`) as long as a process of it has that word in its command line (`WORD N`: more than N of them); `reinstalled`, jobs that are no pilots are three days older; `prologue`, it fails on each node; `history`, OpenPBS keeps the records of jobs that have ended. There are as many
+servers as are named, by `PBS_DEFAULT` or in ids, with the same nodes; `away-NAME`: that one does not answer. A
 command of its own, `strike SIGNAL ID`, sends a signal to all processes of a running job at once, which OpenPBS does by
 `qdel -W force`. `connections` gets a line for each connection to the server, of
 which `qstat` makes one for each id.
 """
 IS_TORQUE = FORM == "torque"
 SERVER = "pbshead"
+# The one that is asked where none is named.
+ASKED = os.environ.get("PBS_DEFAULT") or SERVER
 if IS_TORQUE:
     KILL_DELAY = 2
 QUEUES = {
@@ -49,6 +52,31 @@ def strangers():
             nodes=1, walltime=3600, state="RQ"[n % 2], hold="n", workdir="/", created=0, arguments="", comment="",
             on=["elsewhere"],
         )
+
+
+def home(job):
+    """The server to which a job was submitted."""
+    return job["id"].partition(".")[2]
+
+
+def place(job):
+    """The server on which it is."""
+    return job.get("moved_to") or home(job)
+
+
+def reach(server):
+    if is_marked(f"away-{server}"):
+        refused = "Connection refused"
+        fail(255, f"{refused}\n{PROGRAM}: cannot connect to server {server} (errno=15010)")
+
+
+def parts(id):
+    """`NUMBER[.SERVER][@ASKED]`: the whole id, and the server that is asked for it."""
+    id, _, asked = id.partition("@")
+    id = whole(id)
+    asked = asked or (ASKED if IS_TORQUE else id.partition(".")[2])
+    reach(asked)
+    return id, asked
 
 
 def connect(n=1):
@@ -226,7 +254,7 @@ def qsub():
                "all systems are busy, or no nodes have the requested feature)", "")
     with Store() as store:
         job = dict(
-            id=f"{store.state['next']}.{SERVER}", name=name, queue=queue, cores=cores, nodes=nodes, walltime=walltime,
+            id=f"{store.state['next']}.{ASKED}", name=name, queue=queue, cores=cores, nodes=nodes, walltime=walltime,
             shell=given.get("-S", "/bin/sh"), state="H" if "-h" in given else "Q", hold="u" if "-h" in given else "n",
             workdir=os.getcwd(), created=time.time(), arguments=" ".join(sys.argv[1:]), comment="", on=[],
         )
@@ -251,7 +279,7 @@ def attributes(job):
     yield "Job_Owner", f"{job.get('owner', USER)}@{SERVER}"
     yield "job_state", job["state"]
     yield "queue", job["queue"]
-    yield "server", SERVER
+    yield "server", place(job)
     yield "Checkpoint", "u"
     # As if the server had been installed again since, and gave numbers out from the first one.
     is_other = is_marked("reinstalled") and not job["name"].startswith("pf")
@@ -283,6 +311,8 @@ def attributes(job):
         yield "comment", f"{job['comment']} and {how}"
     elif job["comment"]:
         yield "comment", job["comment"]
+    if "substate" in job:
+        yield "substate", job["substate"]
     if "code" in job:
         yield "exit_status" if IS_TORQUE else "Exit_status", str(job["code"])
     yield "submit_args" if IS_TORQUE else "Submit_arguments", job["arguments"]
@@ -323,7 +353,7 @@ def qstat():
     given, ids = options("aefinqrstu:xBQ1W:" if IS_TORQUE else "aefinqrstu:xBQ1wF:D:JpEHTGM", "qstat")
     flags = {option for option, _ in given}
     if "-B" in flags:
-        as_text("Server", SERVER, [("server_state", "Active"), ("default_queue", "batch")])
+        as_text("Server", ASKED, [("server_state", "Active"), ("default_queue", "batch")])
         return
     by_id = not flags & {"-u", "-i", "-Q"} and bool(ids)
     connect(len(ids) + 1 if by_id else 1)
@@ -347,11 +377,16 @@ def qstat():
 
 
 def table(store, given, queues):
-    """`qstat -u USER` and `qstat -i`: of jobs that one may see."""
+    """`qstat -u USER` and `qstat -i`: of jobs that one may see, on `@SERVER` if that is named."""
+    named = [queue[1:] for queue in queues if queue.startswith("@")]
+    server = named[0] if named else ASKED
+    reach(server)
+    queues = [queue for queue in queues if not queue.startswith("@")]
     jobs = [
         job for job in [*store.jobs.values(), *(job for _, job in strangers() if sees(job))]
         if job["state"] != "F" and given.get("-u", job.get("owner", USER)) == job.get("owner", USER)
         and (job["state"] in "QHW" or "-i" not in given) and (not queues or job["queue"] in queues)
+        and place(job) == server
     ]
     widths = [24, 11, 8, 16, 6, 5, 6, 9, 9, 1, 9] if IS_TORQUE else \
         [30, 15, 15, 15, 8, 4, 5, 6, 5, 1, 5] if "-w" in given else [15, 8, 8, 10, 6, 3, 3, 6, 5, 1, 5]
@@ -359,7 +394,7 @@ def table(store, given, queues):
         return
     heads = ["Job ID", "Username", "Queue", "Jobname", "SessID", "NDS", "TSK", "Memory", "Time", "S", "Time"]
     line = lambda fields: " ".join(f"{field[:width]:{width}}" for field, width in zip(fields, widths))
-    print(f"\n{SERVER}: \n{' ' * 60}Req'd  Req'd   Elap\n{line(heads)}\n{' '.join('-' * width for width in widths)}")
+    print(f"\n{server}: \n{' ' * 60}Req'd  Req'd   Elap\n{line(heads)}\n{' '.join('-' * width for width in widths)}")
     for job in jobs:
         print(line([job["id"], job.get("owner", USER), job["queue"], job["name"], "--", str(job["nodes"]),
                     str(job["nodes"] * job["cores"]), "--", clock(job["walltime"])[: 8 if IS_TORQUE else 5], job["state"],
@@ -378,10 +413,16 @@ def show(store, flags, ids):
         print("qstat: PBS is not configured to maintain job history " + " ".join(ids), file=sys.stderr)
         return
     known = {id: job for id, job in [*store.jobs.items(), *strangers()]
-             if (job["state"] != "F" or has_history) and sees(job)}
-    ids = [whole(id) for id in ids]
-    unknown = [id for id in ids if id not in known]
-    jobs = [known[id] for id in ids if id in known] if ids else list(known.values())
+             if (job["state"] != "F" or has_history or job.get("moved_to")) and sees(job)}
+    jobs, unknown = [], []
+    for id in ids:
+        id, asked = parts(id)
+        job = found(known.get(id), asked, has_history)
+        jobs, unknown = (jobs + [job], unknown) if job else (jobs, unknown + [id])
+    ids = [whole(id.partition("@")[0]) for id in ids]
+    if not ids:
+        reach(ASKED)
+        jobs = [job for job in known.values() if place(job) == ASKED and (job["state"] != "F" or has_history)]
     for id in unknown:
         print(f"qstat: Unknown Job Id {'Error ' if IS_TORQUE else ''}{id}", file=sys.stderr)
     if IS_TORQUE and "-x" in flags:
@@ -398,21 +439,36 @@ def show(store, flags, ids):
         sys.exit(153)
 
 
+def found(job, asked, has_history):
+    """What a server says of a job. Of one that it has moved its history says so; without, commands follow the job."""
+    if job is None or asked not in (home(job), place(job)):
+        return None
+    if asked != place(job) and has_history:
+        where, is_over = place(job), job["state"] == "F"
+        comment = f'Job finished at "{where}"' if is_over else f'Job has been moved to "batch@{where}"'
+        return {**job, "state": "M", "substate": "92" if is_over else "94", "comment": comment, "moved_to": None,
+                "queue": f"batch@{where}"}
+    reach(place(job))
+    return None if job["state"] == "F" and not has_history else job
+
+
 def whole(id):
-    return id if "." in id else f"{id}.{SERVER}"
+    return id if "." in id else f"{id}.{ASKED}"
 
 
 def qselect():
     away()
     given = dict(options("a:A:c:h:l:N:p:q:r:s:u:x", "qstat")[0])
     connect()
+    queue, _, server = given.get("-q", "").partition("@")
     with Store() as store:
         store.schedule()
         for id, job in [*store.jobs.items(), *strangers()]:
             # TORQUE lists jobs that have ended, too, for as long as it keeps them.
             states = given.get("-s", "QRHWTEC" if IS_TORQUE else "QRHWTE")
             is_asked = (
-                job["state"] in states and given.get("-q", job["queue"]) == job["queue"] and sees(job)
+                job["state"] in states and (queue or job["queue"]) == job["queue"] and sees(job)
+                and place(job) == (server or ASKED)
                 and given.get("-u", job.get("owner", USER)) == job.get("owner", USER)
             )
             if is_asked:
@@ -425,9 +481,13 @@ def qdel():
     code = 0
     connect(len(ids))
     with Store() as store:
-        for id in ids:
-            job = store.jobs.get(whole(id))
-            if job is None or job["state"] == "F":
+        for named in ids:
+            id, asked = parts(named)
+            job = store.jobs.get(id)
+            # TORQUE's follows no job to the server that it was moved to.
+            is_known = job is not None and asked in ([place(job)] if IS_TORQUE else [home(job), place(job)])
+            id = id if "." in named else named
+            if not is_known or job["state"] == "F":
                 words = f"qdel: nonexistent job id: {id}" if IS_TORQUE else f"qdel: Unknown Job Id {whole(id)}"
                 code = 153
             elif job["state"] == "C":
@@ -465,6 +525,12 @@ def qrls():
 def qalter():
     """`-N NAME`, by which a job is renamed."""
     change(lambda job: job.update(name=sys.argv[2]))
+
+
+def qmove():
+    """`@SERVER ID…`"""
+    destination = sys.argv.pop(1).partition("@")[2]
+    change(lambda job: job.update(moved_to=destination))
 
 
 def change(what):
@@ -542,4 +608,4 @@ def main():
     if PROGRAM == "qsub":
         away()
     {"qsub": qsub, "qstat": qstat, "qselect": qselect, "qdel": qdel, "pbsnodes": pbsnodes, "pbsdsh": pbsdsh,
-     "qmgr": qmgr, "qhold": qhold, "qrls": qrls, "qalter": qalter, "strike": strike_job}[PROGRAM]()
+     "qmgr": qmgr, "qhold": qhold, "qmove": qmove, "qrls": qrls, "qalter": qalter, "strike": strike_job}[PROGRAM]()
