@@ -26,7 +26,7 @@ case $* in
 server=srv1
 case $* in *@srv2) server=srv2 ;; esac
 grep -q "^$server " "$folder/jobs" || return 0
-printf '\n%s: \n     Req'"'"'d\nJob ID\n------------------------------ --------------- ---------------\n' $server
+printf '\n%s: \n     Req'"'"'d\nJob ID\n------------------------------ --------------- --------------- ---------------\n' $server
 while read -r on id name state; do
 [ $on = $server ] && echo "$id me batch $name -- 1 2 -- 00:10 $state --"
 done <"$folder/jobs"
