@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// `qstat` and `qdel` of OpenPBS: the servers `srv1`, which is asked where none is named, and `srv2`, which `away` takes
-/// away. `jobs` has lines of a server, an id, a name and a state; without the server `history` has records of the first.
+/// away. `jobs` has lines of a server, an id, a name and a state, and `history` has records of the first server's history.
 const PROGRAMS: &str = r#"
 qstat() {
 case $* in
