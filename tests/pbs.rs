@@ -244,6 +244,14 @@ fn managers_killed_while_jobs_wait_and_run_leak_nothing() {
     }
 }
 
+/// Waits until the manager has heard that these were accepted.
+fn until_known(scene: &Scene<Cluster>, jobs: &[String]) {
+    until("the manager knows them", || {
+        let known = scene.sandbox.json(&["allocation", "list"]).to_string();
+        jobs.iter().all(|id| known.contains(id.as_str()))
+    });
+}
+
 #[test]
 fn jobs_on_a_server_that_commands_do_not_ask_any_more_are_cancelled_at_the_stop() {
     for system in System::EMULATED {
@@ -254,6 +262,7 @@ fn jobs_on_a_server_that_commands_do_not_ask_any_more_are_cancelled_at_the_stop(
         scene.serve();
         scene.sandbox.ok(&["submit", "job.yaml"]);
         until("jobs wait", || scene.platform.jobs_on("srv2", "Q").len() == 2);
+        until_known(&scene, &scene.platform.jobs_on("srv2", "Q"));
         scene.kill_manager();
         scene.platform.ask_server(None);
         scene.serve();
@@ -273,8 +282,9 @@ fn jobs_that_were_moved_to_another_server_are_ours_and_are_cancelled_at_the_stop
         scene.platform.start_queue(false);
         scene.sandbox.ok(&["submit", "job.yaml"]);
         until("jobs wait", || scene.platform.jobs("Q").len() == 2);
-        scene.kill_manager();
         let jobs = scene.platform.jobs("Q");
+        until_known(&scene, &jobs);
+        scene.kill_manager();
         jobs.iter().for_each(|id| _ = scene.platform.say("qmove", &["@srv3", id]));
         assert_eq!(scene.platform.jobs_on("srv3", "Q"), jobs);
         scene.serve();

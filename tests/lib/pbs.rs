@@ -105,7 +105,10 @@ impl Cluster {
     }
 
     fn jobs_with(&self, options: &[&str], states: &str) -> Vec<String> {
-        let ids = self.say("qselect", &[&["-u", &user(), "-s", states], options].concat());
+        let name = user();
+        let mut arguments = vec!["-u", name.as_str(), "-s", states];
+        arguments.extend(options);
+        let ids = self.say("qselect", &arguments);
         // Strangers have long numbers.
         ids.lines()
             .filter(|id| id.split('.').next().is_some_and(|n| n.len() < 6))

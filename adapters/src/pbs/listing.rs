@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Jobs, answer, is_id, is_same_job, jobs_of, number, records::Record, refusal, states};
 use crate::{
-    command::{self, AdapterError, BatchId, BatchJob, BatchState, Output},
+    command::{AdapterError, BatchId, BatchJob, BatchState, Output},
     lines::USER,
     looks_like_ours,
     script::quoted,

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// `qstat` and `qdel` of OpenPBS: the servers `srv1`, which is asked where none is named, and `srv2`, which `away` takes
-/// away. `jobs` has lines of a server, an id, a name and a state; without the server `history` has records of the first.
+/// away. `jobs` has lines of a server, an id, a name and a state, and `history` has records of the first server's history.
 const PROGRAMS: &str = r#"
 qstat() {
 case $* in
@@ -26,7 +26,7 @@ case $* in
 server=srv1
 case $* in *@srv2) server=srv2 ;; esac
 grep -q "^$server " "$folder/jobs" || return 0
-printf '\n%s: \n     Req'"'"'d\nJob ID\n------------------------------ --------------- ---------------\n' $server
+printf '\n%s: \n     Req'"'"'d\nJob ID\n------------------------------ --------------- --------------- ---------------\n' $server
 while read -r on id name state; do
 [ $on = $server ] && echo "$id me batch $name -- 1 2 -- 00:10 $state --"
 done <"$folder/jobs"
