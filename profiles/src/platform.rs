@@ -124,9 +124,9 @@ struct PlatformForm {
     run_as: Option<String>,
     #[serde(default)]
     allow_shared_account: bool,
-    #[serde(default, deserialize_with = "site::address")]
+    #[serde(default, deserialize_with = "site::host::address")]
     ssh: Option<String>,
-    #[serde(default, deserialize_with = "site::addresses")]
+    #[serde(default, deserialize_with = "site::host::addresses")]
     hosts: Vec<String>,
     #[serde(default, deserialize_with = "site::path")]
     ssh_config: Option<String>,

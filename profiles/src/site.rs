@@ -1,7 +1,9 @@
 //! What an operator says of an account on a platform: which queue, who pays, what a node needs first.
 
 pub(crate) mod counted;
+pub(crate) mod host;
 
+pub use host::of_url;
 use serde::{Deserialize, Deserializer, de::Error};
 
 use crate::{
@@ -74,50 +76,6 @@ pub enum Reach {
     Tunnel,
     /// At this URL, that of a proxy or a forwarded port.
     At(String),
-}
-
-/// `[user@]host[:port]`
-pub(crate) fn address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
-    checked_address(String::deserialize(deserializer)?).map(Some)
-}
-
-/// Several of them.
-pub(crate) fn addresses<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
-    let addresses = Vec::<String>::deserialize(deserializer)?;
-    if addresses.is_empty() {
-        return Err(D::Error::custom("found no host; write some, like `[ada@node1, ada@node2]`"));
-    }
-    addresses.into_iter().map(checked_address).collect()
-}
-
-/// Whether an address of SSH has no password in it, which ends up in arguments and messages.
-///
-/// # Errors
-/// It has one; the address is shown without it.
-pub(crate) fn without_password(address: &str) -> Result<(), String> {
-    let Some((user, host)) = address.rsplit_once('@').filter(|(user, _)| user.contains(':')) else {
-        return Ok(());
-    };
-    let user = user.rsplit("://").next().unwrap_or(user);
-    let Some((user, _)) = user.split_once(':') else { return Ok(()) };
-    Err(format!(
-        "found `{}:…@{}` with a password; take it out: a key lets pilots in, or a person who answers `pilotfish platform \
-         login`",
-        user.escape_debug(),
-        host.escape_debug()
-    ))
-}
-
-fn checked_address<E: Error>(address: String) -> Result<String, E> {
-    without_password(&address).map_err(E::custom)?;
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.@:[]%".contains(c);
-    match !address.is_empty() && !address.starts_with('-') && address.chars().all(is_plain) {
-        true => Ok(address),
-        false => Err(E::custom(format!(
-            "found `{}`; write a host like `ada@login.centre.org` or a word of ~/.ssh/config",
-            address.escape_debug()
-        ))),
-    }
 }
 
 pub(crate) fn reach<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Reach>, D::Error> {

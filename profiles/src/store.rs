@@ -220,7 +220,7 @@ impl TryFrom<StoreForm> for StoreProfile {
                 }
             }
             Kind::Sftp => StoreKind::Sftp {
-                ssh: needed("ssh", form.ssh).and_then(|ssh| site::without_password(&ssh).map(|()| ssh))?,
+                ssh: needed("ssh", form.ssh).and_then(|ssh| site::host::checked(&ssh))?,
                 ssh_config: form.ssh_config,
                 transport: form.transport,
             },

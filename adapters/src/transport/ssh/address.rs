@@ -1,5 +1,7 @@
 //! Addresses as operators write them: `[user@]host[:port]`, where the host may be a word of the configuration, or a
-//! number of IPv6 with or without brackets.
+//! number of IPv6 with or without brackets; and `ssh://[user@]host[:port]`, as jump hosts are written, too.
+
+use profiles::site::of_url;
 
 use super::word;
 
@@ -29,7 +31,8 @@ impl Address {
 
     /// Reads it. Errors: what is wrong with it, in words.
     pub(super) fn read(text: &str) -> Result<Address, String> {
-        let text = text.strip_prefix("ssh://").unwrap_or(text).trim_end_matches('/');
+        let text = of_url(text)?;
+        let text = text.trim_end_matches('/');
         let (user, rest) = match text.rsplit_once('@') {
             Some((user, rest)) => (Some(user.to_owned()), rest),
             None => (None, text),
@@ -75,14 +78,25 @@ mod tests {
             ("[fe80::1%eth0]", None, "fe80::1%eth0", None),
             ("ada@2001:db8::1", Some("ada"), "2001:db8::1", None),
             ("ssh://ada@centre:23", Some("ada"), "centre", Some(23)),
+            ("ssh://ada%40lab.org@centre:23/", Some("ada@lab.org"), "centre", Some(23)),
+            ("ssh://ada@[::1]:23", Some("ada"), "::1", Some(23)),
+            ("LAB\\ada b@centre", Some("LAB\\ada b"), "centre", None),
             ("lab:gpu", None, "lab:gpu", None),
         ] {
             let expected = Address { user: user.map(str::to_owned), host: host.to_owned(), port };
             assert_eq!(Address::read(text), Ok(expected), "{text}");
         }
-        for text in
-            ["", "ada@", "@centre", "ada@-oProxyCommand=id", "centre:", "centre:0", "centre:70000", "[::1]x"]
-        {
+        for text in [
+            "",
+            "ada@",
+            "@centre",
+            "ada@-oProxyCommand=id",
+            "centre:",
+            "centre:0",
+            "centre:70000",
+            "[::1]x",
+            "ssh://centre/home",
+        ] {
             assert!(Address::read(text).is_err(), "{text}");
         }
         let words = Address::read("ada@[::1]:23").expect("an address").words();

@@ -58,6 +58,8 @@ mod tests {
             r#"ProxyCommand=/bin/sh -c 'exec 2>>"$1"; shift; exec "$@"' sh /s/a%%b.way ssh -F '/my config' "#;
         let end = "-o LogLevel=DEBUG1 -o BatchMode=yes -W '[%h]:%p'";
         assert_eq!(of("proxyjump bob@gate:24"), Some(format!("{begin}{end} -p 24 -l bob -- gate")));
+        let url = of("proxyjump ssh://bob%40lab@gate:24/");
+        assert_eq!(url, Some(format!("{begin}{end} -p 24 -l bob@lab -- gate")));
         assert_eq!(of("proxyjump first,second"), Some(format!("{begin}-J first {end} -- second")));
         let command = of("proxycommand nc -X 5 '%h' %p | cat").expect("a command");
         assert!(command.ends_with(r"sh /s/a%%b.way 'nc -X 5 '\''%h'\'' %p | cat'"), "{command}");
