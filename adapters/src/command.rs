@@ -111,6 +111,18 @@ pub fn reason(words: &str) -> Option<String> {
     (!shown.is_empty()).then_some(shown)
 }
 
+/// Lines of a platform, or sentences, as one line: what does not end by itself is followed by `; `.
+pub fn joined<'l>(lines: impl IntoIterator<Item = &'l str>) -> String {
+    let mut all = String::new();
+    for line in lines.into_iter().map(str::trim).filter(|line| !line.is_empty()) {
+        if !all.is_empty() {
+            all.push_str(if all.ends_with(['.', ':', '!', '?', ';', ',', '…']) { " " } else { "; " });
+        }
+        all.push_str(line);
+    }
+    all
+}
+
 /// A queue, partition or class, as a platform describes it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Queue {
@@ -202,6 +214,15 @@ impl Output {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_that_end_by_themselves_are_followed_by_a_blank() {
+        let lines =
+            ["Dear user, project lab has expired.", "", " Write to help@hpc.org! ", "Why: ", "x", "refused"];
+        let line = "Dear user, project lab has expired. Write to help@hpc.org! Why: x; refused";
+        assert_eq!(joined(lines), line);
+        assert_eq!(joined([]), "");
+    }
 
     #[test]
     fn a_reason_is_one_short_line_without_control_characters() {

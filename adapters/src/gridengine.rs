@@ -14,6 +14,7 @@ use crate::{
     newest,
     script::{quoted, script_without_secret},
     silence::unless_it_failed,
+    unread::Unread,
 };
 
 pub(crate) const NAME: &str = "gridengine";
@@ -272,8 +273,16 @@ impl Adapter for GridEngine {
         Some(GridEngine::shell("ask \"$@\"", words, Vec::new()))
     }
 
-    fn read_describe(&self, output: &Output) -> Result<Vec<Queue>, AdapterError> {
-        understood(output, |text| answers::queues(text, self.gpu_resource()))
+    fn read_describe_with(
+        &self,
+        output: &Output,
+        left_out: &mut Vec<String>,
+    ) -> Result<Vec<Queue>, AdapterError> {
+        let mut unread = Unread::of(QSTAT);
+        let queues = understood(output, |text| answers::queues(text, self.gpu_resource(), &mut unread))
+            .map_err(of_qstat)?;
+        unread.tell(queues.len(), left_out)?;
+        Ok(queues)
     }
 
     fn accounts(&self) -> Option<Command> {
@@ -286,8 +295,23 @@ impl Adapter for GridEngine {
         Some(GridEngine::shell("ask \"$@\"", words, Vec::new()))
     }
 
-    fn read_load(&self, output: &Output) -> Result<QueueLoad, AdapterError> {
-        understood(output, answers::load)
+    fn read_load_with(&self, output: &Output, left_out: &mut Vec<String>) -> Result<QueueLoad, AdapterError> {
+        let mut unread = Unread::of(QSTAT);
+        let read = understood(output, |text| answers::load(text, &mut unread));
+        let (load, n_read) = read.map_err(of_qstat)?;
+        unread.tell(n_read, left_out)?;
+        Ok(load)
+    }
+}
+
+/// What describes queues, and how busy they are.
+const QSTAT: &str = "qstat -f -xml";
+
+/// Names the command whose answer is not understood.
+fn of_qstat(error: AdapterError) -> AdapterError {
+    match error {
+        AdapterError::NotUnderstood(words) => AdapterError::NotUnderstood(format!("{QSTAT}: {words}")),
+        other => other,
     }
 }
 

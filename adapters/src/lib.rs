@@ -19,6 +19,7 @@ mod slurm;
 mod testing;
 #[cfg(test)]
 mod transcripts;
+mod unread;
 
 use std::collections::HashMap;
 
@@ -84,6 +85,15 @@ pub trait Adapter: Send + Sync {
 
     /// The queues. Errors: no answer, or one of a form that we do not know.
     fn read_describe(&self, output: &Output) -> Result<Vec<Queue>, AdapterError> {
+        self.read_describe_with(output, &mut Vec::new())
+    }
+
+    /// The same. What is not understood and left out is added to `left_out`, in words for people.
+    fn read_describe_with(
+        &self,
+        output: &Output,
+        _left_out: &mut Vec<String>,
+    ) -> Result<Vec<Queue>, AdapterError> {
         Err(AdapterError::NotUnderstood(output.words()))
     }
 
@@ -94,7 +104,9 @@ pub trait Adapter: Send + Sync {
 
     /// Their names, of an answer that succeeded: one in each line.
     fn read_accounts(&self, output: &Output) -> Vec<String> {
-        let names = output.stdout.lines().map(str::trim).filter(|name| !name.is_empty());
+        // A line with blanks is what a site has to say.
+        let is_name = |name: &&str| !name.is_empty() && !name.contains(char::is_whitespace);
+        let names = output.stdout.lines().map(str::trim).filter(is_name);
         names.map(str::to_owned).collect()
     }
 
@@ -110,6 +122,15 @@ pub trait Adapter: Send + Sync {
 
     /// How busy it is. Errors: as above.
     fn read_load(&self, output: &Output) -> Result<QueueLoad, AdapterError> {
+        self.read_load_with(output, &mut Vec::new())
+    }
+
+    /// The same. What is not understood and left out is added to `left_out`, in words for people.
+    fn read_load_with(
+        &self,
+        output: &Output,
+        _left_out: &mut Vec<String>,
+    ) -> Result<QueueLoad, AdapterError> {
         Err(AdapterError::NotUnderstood(output.words()))
     }
 }

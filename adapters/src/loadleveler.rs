@@ -16,6 +16,7 @@ use crate::{
     lines::{USER, WRONG},
     newest,
     silence::unless_it_failed,
+    unread::Unread,
 };
 
 pub(crate) const NAME: &str = "loadleveler";
@@ -175,8 +176,14 @@ impl Adapter for LoadLeveler {
         Some(LoadLeveler::ask(DESCRIBE, Vec::new()))
     }
 
-    fn read_describe(&self, output: &Output) -> Result<Vec<Queue>, AdapterError> {
-        let mut queues = understood(output, answers::queues)?;
+    fn read_describe_with(
+        &self,
+        output: &Output,
+        left_out: &mut Vec<String>,
+    ) -> Result<Vec<Queue>, AdapterError> {
+        let mut unread = ["llclass", "llstatus"].map(Unread::of);
+        let queues = understood(output, |text| answers::queues(text, &mut unread));
+        let mut queues = told(queues, unread, left_out)?;
         // What a site calls its GPUs is in no listing, and a machine is not to be taken for one without.
         if self.site.resource_names.gpu_resource.is_some() {
             for queue in &mut queues {
@@ -194,12 +201,26 @@ impl Adapter for LoadLeveler {
         })
     }
 
-    fn read_load(&self, output: &Output) -> Result<QueueLoad, AdapterError> {
-        match &self.site.queue {
-            Some(class) => understood(output, |text| answers::load_of_class(text, class)),
-            None => understood(output, answers::load_of_all),
-        }
+    fn read_load_with(&self, output: &Output, left_out: &mut Vec<String>) -> Result<QueueLoad, AdapterError> {
+        let mut unread = Unread::of(if self.site.queue.is_some() { "llclass" } else { "llstatus" });
+        let load = understood(output, |text| match &self.site.queue {
+            Some(class) => answers::load_of_class(text, class, &mut unread),
+            None => answers::load_of_all(text, &mut unread),
+        });
+        told(load, [unread], left_out)
     }
+}
+
+/// What was read, with what was left out; where nothing was read, the first line that is not understood.
+fn told<T>(
+    read: Result<T, AdapterError>,
+    unread: impl IntoIterator<Item = Unread>,
+    left_out: &mut Vec<String>,
+) -> Result<T, AdapterError> {
+    for unread in unread {
+        unread.tell(usize::from(read.is_ok()), left_out)?;
+    }
+    read
 }
 
 /// What a call of ours that came to its end said; commands that fail say so in lines of their

@@ -18,6 +18,7 @@ use crate::{
     lines::WRONG,
     newest,
     script::{script, script_by_file},
+    unread::Unread,
 };
 use listing::SERVERS;
 use records::{Record, of_text, of_xml};
@@ -37,7 +38,7 @@ export LC_ALL=C
 version=$(qstat --version 2>&1 </dev/null)
 case $version in
 *pbs_version*) form=openpbs ;;
-[Vv]ersion:*) form=torque ;;
+*[Vv]ersion:*) form=torque ;;
 *) echo "no OpenPBS and no TORQUE is here; qstat --version says: $version" >&2; exit 127 ;;
 esac
 "#;
@@ -212,7 +213,7 @@ impl Adapter for Pbs {
     }
 
     fn version(&self) -> Option<Command> {
-        let line = r#"printf '%s\n' "$version" | head -n 1"#;
+        let line = r#"printf '%s\n' "$version" | grep -E -m 1 'pbs_version|[Vv]ersion:'"#;
         Some(Pbs::shell(line, Vec::new(), Vec::new()))
     }
 
@@ -220,27 +221,32 @@ impl Adapter for Pbs {
         Some(Pbs::shell(&format!("{NODES}{DESCRIBE}"), Vec::new(), Vec::new()))
     }
 
-    fn read_describe(&self, output: &Output) -> Result<Vec<Queue>, AdapterError> {
-        let queues = answer(output).filter(|answer| answer.code == 0).and_then(|answer| {
-            let (server, rest) = answer.text.split_once(NEXT)?;
-            let (queues, nodes) = rest.split_once(NEXT)?;
-            queues::queues(server, queues, nodes)
-        });
-        queues.ok_or_else(|| AdapterError::NotUnderstood(refusal(output)))
+    fn read_describe_with(
+        &self,
+        output: &Output,
+        left_out: &mut Vec<String>,
+    ) -> Result<Vec<Queue>, AdapterError> {
+        let parts = answer(output).filter(|answer| answer.code == 0).and_then(|answer| three(answer.text));
+        let parts = parts.ok_or_else(|| AdapterError::NotUnderstood(refusal(output)))?;
+        queues::queues(parts, left_out)
     }
 
     fn load(&self) -> Option<Command> {
         Some(Pbs::shell(&format!("{NODES}{LOAD}"), self.site.queue.iter().cloned().collect(), Vec::new()))
     }
 
-    fn read_load(&self, output: &Output) -> Result<QueueLoad, AdapterError> {
-        let load = answer(output).filter(|answer| answer.code == 0).and_then(|answer| {
-            let (nodes, rest) = answer.text.split_once(NEXT)?;
-            let (queues, jobs) = rest.split_once(NEXT)?;
-            queues::load(nodes, queues, &waiting(jobs)?)
-        });
-        load.ok_or_else(|| AdapterError::NotUnderstood(refusal(output)))
+    fn read_load_with(&self, output: &Output, left_out: &mut Vec<String>) -> Result<QueueLoad, AdapterError> {
+        let parts = answer(output).filter(|answer| answer.code == 0).and_then(|answer| three(answer.text));
+        let (nodes, queues, jobs) = parts.ok_or_else(|| AdapterError::NotUnderstood(refusal(output)))?;
+        queues::load((nodes, queues), &waiting(jobs, left_out), left_out)
     }
+}
+
+/// What three commands of one call printed.
+fn three(text: &str) -> Option<(&str, &str, &str)> {
+    let (first, rest) = text.split_once(NEXT)?;
+    let (second, third) = rest.split_once(NEXT)?;
+    Some((first, second, third))
 }
 
 /// Which options ask OpenPBS for nodes. One line of its node file a node, so that `pbsdsh` begins one agent
@@ -301,7 +307,9 @@ struct Answer<'o> {
 
 /// `None`: it did not come to its end.
 fn answer(output: &Output) -> Option<Answer<'_>> {
-    let (form, rest) = output.stdout.strip_prefix("form=")?.split_once('\n')?;
+    // A site's shell may print words of its own before all that we run.
+    let begin = if output.stdout.starts_with("form=") { 0 } else { output.stdout.find("\nform=")? + 1 };
+    let (form, rest) = output.stdout.get(begin..)?.strip_prefix("form=")?.split_once('\n')?;
     if !matches!(form, "openpbs" | "torque") {
         return None;
     }
@@ -329,18 +337,26 @@ fn jobs_of(text: &str) -> Option<Jobs<'_>> {
 /// What begins a job in `qstat -f`.
 const JOB: &str = "Job Id: ";
 
-/// Cores that each job of a table of waiting ones waits for; at least one.
-fn waiting(text: &str) -> Option<Vec<u64>> {
-    Some(match jobs_of(text)? {
-        Jobs::Rows(rows) => {
+/// Cores that each job of a table of waiting ones waits for; at least one. A server without such jobs prints nothing,
+/// and a site's wrapper words of its own.
+fn waiting(text: &str, left_out: &mut Vec<String>) -> Vec<u64> {
+    match jobs_of(text) {
+        Some(Jobs::Rows(rows)) => {
             let waiting = rows.into_iter().filter(|row| row.state == "Q");
             waiting.map(|row| row.n_cores.unwrap_or(1).max(1)).collect()
         }
-        Jobs::Records(jobs) => {
+        Some(Jobs::Records(jobs)) => {
             let waiting = jobs.iter().filter(|job| job.attribute("job_state") == Some("Q"));
             waiting.map(queues::cores_asked).collect()
         }
-    })
+        None => {
+            let mut unread = Unread::of("qstat -i");
+            text.lines().filter(|line| !line.trim().is_empty()).for_each(|line| unread.line(line));
+            // What the server counts in its queues is known.
+            let _ = unread.tell(1, left_out);
+            Vec::new()
+        }
+    }
 }
 
 /// Whether an id of a listing, which may leave out the server or show the beginning of its name, is that of the job with

@@ -13,11 +13,12 @@ use crate::{
     AGE_OF_SUBMITTED, Adapter, Surroundings,
     command::{
         self, AdapterError, AllocationRequest, BatchId, BatchJob, BatchState, Command, Output, Queue,
-        QueueLoad,
+        QueueLoad, joined,
     },
     lines::{USER, WRONG},
     looks_like_ours,
     script::{quoted, script_after},
+    unread::Unread,
 };
 
 pub(crate) const NAME: &str = "slurm";
@@ -239,7 +240,7 @@ impl Adapter for Slurm {
 
     fn read_list(&self, output: &Output) -> Result<Vec<BatchJob>, AdapterError> {
         if output.code != Some(0) {
-            return Err(AdapterError::NotUnderstood(errors(output)));
+            return Err(AdapterError::NotUnderstood(errors_of("squeue", output)));
         }
         let jobs = read_jobs(&output.stdout)?;
         // One of several clusters may not have answered.
@@ -273,13 +274,16 @@ impl Adapter for Slurm {
         let (number, cluster) = on_cluster(id);
         let squeue = with_cluster("squeue", cluster);
         let line = format!(
-            "submitted=$({squeue} --noheader --all --format=%V --jobs=\"$1\" | head -n 1) && {AGE_OF_SUBMITTED}"
+            "submitted=$({squeue} --noheader --all --format=%V --jobs=\"$1\" | grep -m 1 '^[0-9]') && {AGE_OF_SUBMITTED}"
         );
         Some(self.shell(&line, vec![number.to_owned()], Vec::new()))
     }
 
     fn version(&self) -> Option<Command> {
-        Some(self.shell("exec \"$@\"", ["sbatch", "--version"].map(str::to_owned).into(), Vec::new()))
+        // After whatever a site's wrapper prints.
+        let line =
+            r#"said=$("$@") || exit; printf '%s\n' "$said" | grep -i -m 1 '^slurm' || printf '%s\n' "$said""#;
+        Some(self.shell(line, ["sbatch", "--version"].map(str::to_owned).into(), Vec::new()))
     }
 
     fn describe(&self) -> Option<Command> {
@@ -287,18 +291,26 @@ impl Adapter for Slurm {
         Some(self.shell("on \"$@\"", words, Vec::new()))
     }
 
-    fn read_describe(&self, output: &Output) -> Result<Vec<Queue>, AdapterError> {
+    fn read_describe_with(
+        &self,
+        output: &Output,
+        left_out: &mut Vec<String>,
+    ) -> Result<Vec<Queue>, AdapterError> {
         if output.code != Some(0) {
-            return Err(AdapterError::NotUnderstood(errors(output)));
+            return Err(AdapterError::NotUnderstood(errors_of("sinfo", output)));
         }
-        let mut queues: Vec<Queue> = Vec::new();
+        let (mut queues, mut unread) = (Vec::<Queue>::new(), Unread::of("sinfo"));
         for line in output.stdout.lines().filter(|line| !line.trim().is_empty() && !is_head(line)) {
-            let queue = read_queue(line).ok_or_else(|| AdapterError::NotUnderstood(line.to_owned()))?;
-            match queues.iter_mut().find(|known| known.name == queue.name) {
-                Some(known) => known.take_nodes(queue),
-                None => queues.push(queue),
+            match read_queue(line) {
+                Err(NoQueue::OtherLine) => unread.line(line),
+                Err(NoQueue::Part(part)) => unread.part(line, &part),
+                Ok(queue) => match queues.iter_mut().find(|known| known.name == queue.name) {
+                    Some(known) => known.take_nodes(queue),
+                    None => queues.push(queue),
+                },
             }
         }
+        unread.tell(queues.len(), left_out)?;
         Ok(queues)
     }
 
@@ -320,11 +332,11 @@ impl Adapter for Slurm {
         Some(self.shell(&line, self.partition(), Vec::new()))
     }
 
-    fn read_load(&self, output: &Output) -> Result<QueueLoad, AdapterError> {
+    fn read_load_with(&self, output: &Output, left_out: &mut Vec<String>) -> Result<QueueLoad, AdapterError> {
         if output.code != Some(0) {
-            return Err(AdapterError::NotUnderstood(errors(output)));
+            return Err(AdapterError::NotUnderstood(errors_of("sinfo and squeue", output)));
         }
-        read_load(&output.stdout).ok_or_else(|| AdapterError::NotUnderstood(output.words()))
+        read_load(&output.stdout, left_out)
     }
 }
 
@@ -338,10 +350,18 @@ fn minutes(span: Span) -> u64 {
 fn errors(output: &Output) -> String {
     let has_cause = |line: &&str| !line.trim().is_empty() && !line.starts_with("Try \"");
     let lines = output.stderr.lines().filter(has_cause);
-    let lines: Vec<&str> = lines
-        .map(|line| line.trim().trim_start_matches("sbatch: ").trim_start_matches("error: ").trim_start())
-        .collect();
-    Output { stderr: lines.join("; "), ..output.clone() }.all_words()
+    let lines = lines
+        .map(|line| line.trim().trim_start_matches("sbatch: ").trim_start_matches("error: ").trim_start());
+    Output { stderr: joined(lines), ..output.clone() }.all_words()
+}
+
+/// The same, with the name of the command that failed.
+fn errors_of(command: &str, output: &Output) -> String {
+    let words = errors(output);
+    match words.starts_with("sinfo") || words.starts_with("squeue") {
+        true => words,
+        false => format!("{command}: {words}"),
+    }
 }
 
 /// Whether the refusal is by a limit on all that the account has there, like `QOSMaxSubmitJobPerUserLimit` or
@@ -393,6 +413,7 @@ fn is_head(line: &str) -> bool {
 /// left out, unless they may be of a job of ours, or no job is there at all.
 fn read_jobs(text: &str) -> Result<Vec<BatchJob>, AdapterError> {
     let (mut jobs, mut cluster, mut unread, mut is_answer) = (Vec::new(), None, None, false);
+    let not_understood = |line: &str| AdapterError::NotUnderstood(format!("squeue: `{}`", line.trim()));
     let is_cut_off = !text.is_empty() && !text.ends_with('\n');
     let mut lines = text.lines().peekable();
     while let Some(line) = lines.next() {
@@ -408,16 +429,16 @@ fn read_jobs(text: &str) -> Result<Vec<BatchJob>, AdapterError> {
         match read_job(line, cluster) {
             Some(job) => jobs.push(job),
             None if (is_last && is_cut_off) || line.split('|').any(looks_like_ours) => {
-                return Err(AdapterError::NotUnderstood(line.to_owned()));
+                return Err(not_understood(line));
             }
             None => _ = unread.get_or_insert(line),
         }
     }
     match unread.filter(|_| jobs.is_empty()) {
         // Something else than a listing was printed, and nothing shows that the listing was, too.
-        Some(line) => Err(AdapterError::NotUnderstood(line.to_owned())),
+        Some(line) => Err(not_understood(line)),
         None if jobs.is_empty() && !is_answer => {
-            Err(AdapterError::NotUnderstood("it said nothing".to_owned()))
+            Err(AdapterError::NotUnderstood("squeue: it said nothing".to_owned()))
         }
         None => Ok(jobs),
     }
@@ -485,16 +506,32 @@ fn is_usable(state: &str) -> bool {
     !state.contains('*') && !USELESS.contains(&word)
 }
 
+/// Why a line of `sinfo` tells of no queue.
+#[derive(Debug)]
+enum NoQueue {
+    /// It is something else.
+    OtherLine,
+    /// This part of it is not understood.
+    Part(String),
+}
+
 /// `debug*|up|2:00|idle|1|4|4000|gpu:fake:2`
-fn read_queue(line: &str) -> Option<Queue> {
+fn read_queue(line: &str) -> Result<Queue, NoQueue> {
     let fields: Vec<&str> = line.trim().split('|').collect();
-    let [name, state, limit, node_state, n_nodes, cores, memory, gres] = fields[..] else { return None };
+    let [name, state, limit, node_state, n_nodes, cores, memory, gres] = fields[..] else {
+        return Err(NoQueue::OtherLine);
+    };
+    let part = |what: &str, text: &str| NoQueue::Part(format!("{what} `{text}`"));
     let number = |text: &str| text.trim_end_matches('+').parse::<u64>().ok();
+    let small = |what: &str, text: &str| {
+        number(text).and_then(|n| u32::try_from(n).ok()).ok_or_else(|| part(what, text))
+    };
     // Where a site does not say how much memory its nodes have, SLURM takes it for 1 MB.
     let mebibytes = number(memory).filter(|mebibytes| *mebibytes > 1);
+    let bytes = mebibytes.map_or(Some(0), |mebibytes| mebibytes.checked_mul(1 << 20));
     let node = Resources {
-        cores: u32::try_from(number(cores)?).ok()?,
-        memory_bytes: mebibytes.map_or(Some(0), |mebibytes| mebibytes.checked_mul(1 << 20))?,
+        cores: small("CPUs", cores)?,
+        memory_bytes: bytes.ok_or_else(|| part("memory", memory))?,
         gpus: gpus(gres),
         ..Resources::default()
     };
@@ -502,14 +539,14 @@ fn read_queue(line: &str) -> Option<Queue> {
         name: name.trim_end_matches('*').to_owned(),
         is_default: name.ends_with('*'),
         is_up: state == "up",
-        walltime_max: read_limit(limit)?,
+        walltime_max: read_limit(limit).ok_or_else(|| part("time limit", limit))?,
         ..Queue::default()
     };
-    let n_nodes = u32::try_from(number(n_nodes)?).ok()?;
+    let n_nodes = small("number of nodes", n_nodes)?;
     if n_nodes > 0 {
         queue.add(n_nodes, node, is_usable(node_state));
     }
-    Some(queue)
+    Ok(queue)
 }
 
 /// GPUs of `gpu`, `gpu:2`, `gpu:a100:2(S:0-1,3)` and lists of such: of one type or of several. Without a number it
@@ -532,31 +569,53 @@ fn read_limit(text: &str) -> Option<Option<Span>> {
     }
     let (days, clock) = text.split_once('-').unwrap_or(("0", text));
     let parts: Option<Vec<u64>> = clock.split(':').map(|part| part.parse().ok()).collect();
-    let seconds = match parts?[..] {
-        [hours, minutes, seconds] => (hours * 60 + minutes) * 60 + seconds,
-        [minutes, seconds] => minutes * 60 + seconds,
-        [minutes] => minutes * 60,
+    let (hours, minutes, seconds) = match parts?[..] {
+        [hours, minutes, seconds] => (hours, minutes, seconds),
+        [minutes, seconds] => (0, minutes, seconds),
+        [minutes] => (0, minutes, 0),
         _ => return None,
     };
-    Some(Some(Span::from_secs(days.parse::<u64>().ok()? * 86_400 + seconds)))
+    let sixty = |of: u64, more: u64| of.checked_mul(60)?.checked_add(more);
+    let seconds = sixty(sixty(hours, minutes)?, seconds)?;
+    let seconds = days.parse::<u64>().ok()?.checked_mul(86_400)?.checked_add(seconds)?;
+    Some(Some(Span(seconds.checked_mul(1_000_000)?)))
 }
 
 /// `allocated/idle/other/total` lines, then the cores of each waiting job.
-fn read_load(text: &str) -> Option<QueueLoad> {
-    let (nodes, jobs) = text.split_once(&format!("{NEXT}\n"))?;
+fn read_load(text: &str, left_out: &mut Vec<String>) -> Result<QueueLoad, AdapterError> {
     let mut load = QueueLoad::default();
-    let is_said = |line: &&str| !line.trim().is_empty() && !is_head(line);
-    for line in nodes.lines().filter(is_said) {
-        let counts: Option<Vec<u64>> = line.trim().split('/').map(|count| count.parse().ok()).collect();
-        let [allocated, idle, _, _] = counts?[..] else { return None };
-        load.free_cores += idle;
-        load.cores += allocated + idle;
+    let (mut of_nodes, mut of_jobs) = (Unread::of("sinfo"), Unread::of("squeue"));
+    let (mut n_read, mut is_of_jobs) = (0, false);
+    for line in text.lines().filter(|line| !line.trim().is_empty() && !is_head(line)) {
+        if line == NEXT {
+            is_of_jobs = true;
+        } else if is_of_jobs {
+            match line.trim().parse::<u64>() {
+                Ok(cores) => {
+                    load.n_waiting += 1;
+                    load.waiting_cores = load.waiting_cores.saturating_add(cores);
+                }
+                Err(_) => of_jobs.line(line),
+            }
+        } else {
+            let counts: Option<Vec<u64>> = line.trim().split('/').map(|count| count.parse().ok()).collect();
+            match counts.as_deref() {
+                Some([allocated, idle, _, _]) => {
+                    n_read += 1;
+                    load.free_cores = load.free_cores.saturating_add(*idle);
+                    load.cores = load.cores.saturating_add(allocated.saturating_add(*idle));
+                }
+                _ => of_nodes.line(line),
+            }
+        }
     }
-    for line in jobs.lines().filter(is_said) {
-        load.n_waiting += 1;
-        load.waiting_cores += line.trim().parse::<u64>().ok()?;
+    of_nodes.tell(n_read, left_out)?;
+    if !is_of_jobs {
+        return Err(AdapterError::NotUnderstood("squeue: it said nothing".to_owned()));
     }
-    Some(load)
+    // That no job waits is an answer, too.
+    of_jobs.tell(1, left_out)?;
+    Ok(load)
 }
 
 #[cfg(test)]

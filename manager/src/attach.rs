@@ -137,6 +137,7 @@ impl Attacher {
             uncancelled: Default::default(),
             documents: Default::default(),
             waiting: None,
+            left_out: Vec::new(),
             watched: Default::default(),
             watches: Default::default(),
         });

@@ -405,15 +405,18 @@ impl Place {
         adapter.read_list(&output).map_err(|error| error.to_string())
     }
 
-    /// How busy it is; `None` where nobody waits, or it does not know.
+    /// How busy it is, and what of the answer was left out as it is not understood; `None` where nobody waits, or it does
+    /// not know.
     ///
     /// # Errors
     /// No answer, or one of an unknown form, in words.
-    pub async fn load(&self) -> Result<Option<QueueLoad>, String> {
+    pub async fn load(&self) -> Result<Option<(QueueLoad, Vec<String>)>, String> {
         let asks = self.adapter.as_ref().and_then(|adapter| Some((adapter, adapter.load()?)));
         let Some((adapter, command)) = asks else { return Ok(None) };
         let output = self.run(command).await.map_err(|error| error.to_string())?;
-        adapter.read_load(&output).map(Some).map_err(|error| error.to_string())
+        let mut left_out = Vec::new();
+        let load = adapter.read_load_with(&output, &mut left_out).map_err(|error| error.to_string())?;
+        Ok(Some((load, left_out)))
     }
 
     /// Takes allocations away.

@@ -114,6 +114,8 @@ pub(crate) struct Worker {
     pub(crate) documents: Documents,
     /// Why the connection waits for a person, as the engine was told last.
     pub(crate) waiting: Option<String>,
+    /// What of its answers was left out as it is not understood, as the log has said last.
+    pub(crate) left_out: Vec<String>,
     /// Pilots that are processes of this host, by their numbers, whose ends are watched for.
     pub(crate) watched: HashSet<BatchId>,
     /// One task for each, which is over when the platform is to be listed: the pauses before the listings after that one.
@@ -526,7 +528,17 @@ impl Worker {
     async fn load(&mut self, platform: PlatformId) -> Option<Event> {
         self.place.ground().await.ok()?;
         match self.place.load().await {
-            Ok(load) => Some(Event::PlatformLoaded { platform, load: load? }),
+            Ok(load) => {
+                let (load, left_out) = load?;
+                // Each is said once, not at every poll.
+                if left_out != self.left_out {
+                    left_out
+                        .iter()
+                        .for_each(|what| tracing::warn!(platform = self.spec.name, what, "left out"));
+                    self.left_out = left_out;
+                }
+                Some(Event::PlatformLoaded { platform, load })
+            }
             Err(what) => {
                 tracing::info!(platform = self.spec.name, what, "it does not say how busy it is");
                 None

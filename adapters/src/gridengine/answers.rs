@@ -9,6 +9,7 @@ use scheduler::{resources::Resources, time::Span};
 use crate::{
     command::{self, BatchId, BatchJob, BatchState, Queue, QueueLoad},
     looks_like_ours,
+    unread::Unread,
 };
 
 /// Between the jobs and the reasons why some of them could not be started.
@@ -182,6 +183,8 @@ fn details_of(text: &str) -> Option<(Reasons, Reasons)> {
         if said.is_empty() {
             words.clone_from(&general);
         }
+        // A part ends at each `; `.
+        let words: Vec<&str> = words.iter().map(|words| words.trim_end_matches('.')).collect();
         (number.to_owned(), words.join("; "))
     });
     let waits = waits.collect();
@@ -191,37 +194,42 @@ fn details_of(text: &str) -> Option<(Reasons, Reasons)> {
 /// The queues of `qstat -f -xml -F mem_total,h_rt,gpu`: an entry there is a queue on a host.
 ///
 /// Of GPUs it tells those that are free. Without a queue's name a job may run in any of them.
-pub(super) fn queues(text: &str, gpu_resource: &str) -> Option<Vec<Queue>> {
+pub(super) fn queues(text: &str, gpu_resource: &str, unread: &mut Unread) -> Option<Vec<Queue>> {
     let mut queues: Vec<Queue> = Vec::new();
     let document = listing(text)?;
     for part in all(document.root_element(), "Queue-List") {
-        let queue = read_queue(part, gpu_resource)?;
-        match queues.iter_mut().find(|known| known.name == queue.name) {
-            Some(known) => add(known, queue),
-            None => queues.push(queue),
+        match read_queue(part, gpu_resource) {
+            Err(what) => unread.part(field(part, "name").unwrap_or("Queue-List"), what),
+            Ok(queue) => match queues.iter_mut().find(|known| known.name == queue.name) {
+                Some(known) => add(known, queue),
+                None => queues.push(queue),
+            },
         }
     }
     Some(queues)
 }
 
-fn read_queue(part: Node, gpu_resource: &str) -> Option<Queue> {
+/// A queue on a host. Errors: what of it is not understood.
+fn read_queue(part: Node, gpu_resource: &str) -> Result<Queue, &'static str> {
     let node = Resources {
-        cores: number(part, "slots_total").and_then(|cores| u32::try_from(cores).ok())?,
+        cores: number(part, "slots_total")
+            .and_then(|cores| u32::try_from(cores).ok())
+            .ok_or("slots_total")?,
         memory_bytes: resource(part, "mem_total").and_then(bytes).unwrap_or(0),
         gpus: resource(part, gpu_resource).and_then(|gpus| gpus.parse().ok()).unwrap_or(0),
         ..Resources::default()
     };
     let mut queue = Queue {
-        name: field(part, "name")?.split('@').next()?.to_owned(),
+        name: field(part, "name").and_then(|name| name.split('@').next()).ok_or("name")?.to_owned(),
         is_default: true,
         is_up: is_up(part),
-        walltime_max: resource(part, "h_rt").map_or(Some(None), limit)?,
+        walltime_max: resource(part, "h_rt").map_or(Some(None), limit).ok_or("h_rt")?,
         ..Queue::default()
     };
     // A busy host is in alarm, too, and a calendar closes some at times.
     let is_away = field(part, "state").is_some_and(|state| state.contains(['u', 'd', 'E', 'o', 'c']));
     queue.add(1, node, !is_away);
-    Some(queue)
+    Ok(queue)
 }
 
 /// The same queue on one more host.
@@ -231,26 +239,35 @@ fn add(known: &mut Queue, queue: Queue) {
     known.take_nodes(queue);
 }
 
-/// How busy it is, from `qstat -f -xml -s p`: queues on hosts with their slots, and all jobs that wait.
-pub(super) fn load(text: &str) -> Option<QueueLoad> {
-    let mut load = QueueLoad::default();
+/// How busy it is, from `qstat -f -xml -s p`: queues on hosts with their slots, and all jobs that wait; and how many of
+/// both are understood.
+pub(super) fn load(text: &str, unread: &mut Unread) -> Option<(QueueLoad, usize)> {
+    let (mut load, mut n_read) = (QueueLoad::default(), 0);
     let text = without_unreadable_jobs(text)?;
     let document = listing(&text)?;
     for part in all(document.root_element(), "Queue-List") {
-        let total = number(part, "slots_total")?;
-        let taken = number(part, "slots_used")?.saturating_add(number(part, "slots_resv").unwrap_or(0));
+        let Some((total, used)) = number(part, "slots_total").zip(number(part, "slots_used")) else {
+            unread.part(field(part, "name").unwrap_or("Queue-List"), "slots_total, slots_used");
+            continue;
+        };
+        n_read += 1;
+        let taken = used.saturating_add(number(part, "slots_resv").unwrap_or(0));
         if is_up(part) {
             load.cores = load.cores.saturating_add(total);
             load.free_cores = load.free_cores.saturating_add(total.saturating_sub(taken));
         }
     }
     for job in all(document.root_element(), "job_list") {
-        let n_tasks = field(job, "tasks").map_or(Some(1), n_tasks)?;
+        let n_tasks = field(job, "tasks").map_or(Some(1), n_tasks);
+        let Some((n_tasks, slots)) = n_tasks.zip(number(job, "slots")) else {
+            unread.part(field(job, "JB_job_number").unwrap_or("job_list"), "tasks, slots");
+            continue;
+        };
+        n_read += 1;
         load.n_waiting = load.n_waiting.saturating_add(n_tasks);
-        let cores = number(job, "slots")?.saturating_mul(n_tasks);
-        load.waiting_cores = load.waiting_cores.saturating_add(cores);
+        load.waiting_cores = load.waiting_cores.saturating_add(slots.saturating_mul(n_tasks));
     }
-    Some(load)
+    Some((load, n_read))
 }
 
 /// What `qstat -xml` says of queues and of jobs that wait: both parts are there, and nothing else is in them.
@@ -265,9 +282,11 @@ fn listing(text: &str) -> Option<Document<'_>> {
     Some(document)
 }
 
-/// Words that a site's wrapper prints before the document are left out.
+/// Words that a site's wrapper prints before or after the document are left out.
 fn parse<'t>(text: &'t str, root: &str) -> Option<Document<'t>> {
+    let end = format!("</{root}>");
     let text = text.find("<?xml").and_then(|start| text.get(start..)).unwrap_or(text);
+    let text = text.rfind(&end).and_then(|start| text.get(..start + end.len())).unwrap_or(text);
     let options = ParsingOptions { nodes_limit: NODES_MAX, ..ParsingOptions::default() };
     let document = Document::parse_with_options(text.trim(), options).ok()?;
     document.root_element().has_tag_name(root).then_some(document)

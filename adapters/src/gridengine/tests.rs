@@ -466,6 +466,30 @@ fn queues_are_described() {
 }
 
 #[test]
+fn words_of_a_site_and_an_odd_queue_hide_no_queue_and_are_told() {
+    let host = |name: &str, h_rt: &str| {
+        format!(
+            "<Queue-List><name>{name}</name><slots_used>1</slots_used><slots_total>4</slots_total>\
+             <resource name='h_rt'>{h_rt}</resource></Queue-List>"
+        )
+    };
+    let mut left_out = Vec::new();
+    let hosts = in_listing(&[host("q@a", "60"), host("odd@b", "n/a")].concat());
+    let text = format!("Welcome to HPC!\n<?xml version='1.0'?>\n{hosts}\nGoodbye!\n");
+    let queues = grid_engine().read_describe_with(&good(&text), &mut left_out).expect("queues");
+    assert_eq!(queues.iter().map(|queue| queue.name.as_str()).collect::<Vec<_>>(), ["q"]);
+    assert_eq!(left_out, ["qstat -f -xml: not understood and left out: `odd@b` (h_rt)"]);
+    let alone = grid_engine().read_describe(&good(&in_listing(&host("odd@b", "n/a"))));
+    assert!(alone.is_err_and(|error| error.to_string().contains("qstat -f -xml: `odd@b` (h_rt)")));
+    let nothing = grid_engine().read_describe(&good("Welcome to HPC!\n"));
+    assert!(nothing.is_err_and(|error| error.to_string().contains("qstat -f -xml: Welcome to HPC!")));
+    left_out.clear();
+    let odd = text.replacen("<slots_used>1", "<slots_used>?", 1);
+    let load = grid_engine().read_load_with(&good(&odd), &mut left_out).expect("a load");
+    assert_eq!((load.free_cores, load.cores, left_out.len()), (3, 4, 1), "{left_out:?}");
+}
+
+#[test]
 fn the_load_is_free_cores_and_waiting_ones() {
     let load = |command: &str| grid_engine().read_load(&recorded(command)).expect(command);
     // One of 8 cores, and three tasks of an array that need 2 each; a queue that is disabled does not count.

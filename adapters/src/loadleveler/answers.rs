@@ -7,6 +7,7 @@ use super::file;
 use crate::{
     command::{self, BatchJob, BatchState, Queue, QueueLoad},
     looks_like_ours,
+    unread::Unread,
 };
 
 /// Between what two commands of one call print.
@@ -197,63 +198,75 @@ impl Class<'_> {
     }
 }
 
-/// Classes, each begun by `=============== Class NAME ===============`.
-fn classes(text: &str) -> Option<Vec<Class<'_>>> {
+/// Classes, each begun by `=============== Class NAME ===============`. `None`: the command failed.
+fn classes<'a>(text: &'a str, unread: &mut Unread) -> Option<Vec<Class<'a>>> {
     let mut classes: Vec<Class> = Vec::new();
     for line in text.lines().filter(|line| !line.trim().is_empty()) {
-        if line.starts_with('=') {
-            let name = line.trim_matches(|c| c == '=' || c == ' ').strip_prefix("Class ")?;
+        let value = line.split_once(':').filter(|_| !line.contains(is_odd));
+        let name = line.trim_matches(|c| c == '=' || c == ' ').strip_prefix("Class ");
+        if let Some(name) = name.filter(|_| line.starts_with('=')) {
             classes.push(Class { name: name.trim(), lines: Vec::new() });
-        } else if let Some((label, value)) = line.split_once(':').filter(|_| !line.contains(is_odd)) {
-            if is_failure(line) {
-                return None;
-            }
-            classes.last_mut()?.lines.push((label.trim(), value.trim()));
-        } else if !line.starts_with([' ', '\t', '-']) {
+        } else if is_failure(line) {
             return None;
+        } else if let Some(((label, value), class)) = value.zip(classes.last_mut()) {
+            class.lines.push((label.trim(), value.trim()));
+        } else if classes.is_empty() || !line.starts_with([' ', '\t', '-']) {
+            unread.line(line);
         }
     }
-    let is_whole = |class: &Class| class.value("Name").is_none_or(|name| name == class.name);
-    (!classes.is_empty() && classes.iter().all(is_whole)).then_some(classes)
+    classes.retain(|class| {
+        let is_whole = class.value("Name").is_none_or(|name| name == class.name);
+        if !is_whole {
+            unread.part(class.name, "Name");
+        }
+        is_whole
+    });
+    Some(classes)
 }
 
 /// Classes of `llclass -l`, then machines of `llstatus -r %n %sta %sts %cpu %m`. Which machine takes which class
 /// is not said, so that each class may have all.
-pub(super) fn queues(text: &str) -> Option<Vec<Queue>> {
+pub(super) fn queues(text: &str, unread: &mut [Unread; 2]) -> Option<Vec<Queue>> {
     let (of_classes, machines) = text.split_once(&format!("\n{NEXT}\n"))?;
-    let all = kinds(machines)?;
-    let queue = |class: &Class| {
-        Some(Queue {
+    let [of_llclass, of_llstatus] = unread;
+    let all = kinds(machines, of_llstatus)?;
+    let mut queues = Vec::new();
+    for class in classes(of_classes, of_llclass)? {
+        let limit = class.value("Wall_clock_limit").unwrap_or("");
+        let Some(walltime_max) = walltime_max(limit) else {
+            of_llclass.part(class.name, &format!("Wall_clock_limit: {limit}"));
+            continue;
+        };
+        queues.push(Queue {
             name: class.name.to_owned(),
             // What an administrator makes the default is in no listing; without, it is that.
             is_default: class.name == "No_Class",
             is_up: class.slots("Maximum_slots") != Some(0),
-            walltime_max: class.value("Wall_clock_limit").map_or(Some(None), walltime_max)?,
+            walltime_max,
             ..all.clone()
-        })
-    };
-    classes(of_classes)?.iter().map(queue).collect()
+        });
+    }
+    (!queues.is_empty()).then_some(queues)
 }
 
-/// Fields of machines. `None`: a line is none, or there is none.
-fn machines(text: &str, n_fields: usize) -> Option<Vec<Vec<&str>>> {
+/// Fields of machines. `None`: there is none.
+fn machines<'a>(text: &'a str, n_fields: usize, unread: &mut Unread) -> Option<Vec<Vec<&'a str>>> {
     let mut machines = Vec::new();
     for line in text.lines().filter(|line| !line.trim().is_empty()) {
         let fields: Vec<&str> = line.split('!').map(str::trim).collect();
         match fields.len() == n_fields && !fields.iter().any(|field| field.contains(is_odd)) {
             true => machines.push(fields),
-            false if is_remark(line) => {}
-            false => return None,
+            false => unread.line(line),
         }
     }
     (!machines.is_empty()).then_some(machines)
 }
 
 /// A queue of all machines.
-fn kinds(text: &str) -> Option<Queue> {
+fn kinds(text: &str, unread: &mut Unread) -> Option<Queue> {
     let mut all = Queue::default();
-    for fields in machines(text, 5)? {
-        let [_name, availability, state, cores, memory] = fields[..] else { return None };
+    for fields in machines(text, 5, unread)? {
+        let [_name, availability, state, cores, memory] = fields[..] else { continue };
         // One that is down tells nothing of itself.
         let (Ok(cores), Some(memory_bytes)) = (cores.parse(), bytes(memory)) else { continue };
         let node = Resources { cores, memory_bytes, ..Resources::default() };
@@ -307,29 +320,37 @@ fn span(text: &str) -> Option<Option<Span>> {
 }
 
 /// Slots of `llclass -l -c CLASS`, one for each task and so for each core, and the steps that wait there.
-pub(super) fn load_of_class(text: &str, name: &str) -> Option<QueueLoad> {
+pub(super) fn load_of_class(text: &str, name: &str, unread: &mut Unread) -> Option<QueueLoad> {
     let (of_classes, of_steps) = text.split_once(&format!("\n{NEXT}\n"))?;
-    let classes = classes(of_classes)?;
+    let classes = classes(of_classes, unread)?;
     let class = classes.iter().find(|class| class.name == name)?;
     let (free_cores, cores) = (class.slots("Free_slots")?, class.slots("Maximum_slots")?);
     with_waiting(QueueLoad { free_cores, cores, ..QueueLoad::default() }, of_steps)
 }
 
 /// Cores of `llstatus -r %sta %sts %cpu %r`, less those on which tasks run, and the steps that wait anywhere.
-pub(super) fn load_of_all(text: &str) -> Option<QueueLoad> {
+pub(super) fn load_of_all(text: &str, unread: &mut Unread) -> Option<QueueLoad> {
     let (of_machines, of_steps) = text.split_once(&format!("\n{NEXT}\n"))?;
-    let mut load = QueueLoad::default();
-    for fields in machines(of_machines, 4)? {
-        let [availability, state, cores, running] = fields[..] else { return None };
+    let (mut load, mut n_odd) = (QueueLoad::default(), 0);
+    let machines = machines(of_machines, 4, unread)?;
+    for fields in &machines {
+        let [availability, state, cores, running] = fields[..] else { continue };
         if !starts_jobs(availability, state) {
             continue;
         }
-        let (cores, running): (u64, u64) = (cores.parse().ok()?, running.parse().ok()?);
+        let (Ok(cores), Ok(running)) = (cores.parse::<u64>(), running.parse::<u64>()) else {
+            unread.line(&fields.join("!"));
+            n_odd += 1;
+            continue;
+        };
         load.cores = load.cores.saturating_add(cores);
         // It can be full by other words than its number of cores.
         if state != "Busy" {
             load.free_cores = load.free_cores.saturating_add(cores.saturating_sub(running));
         }
+    }
+    if n_odd == machines.len() {
+        return None;
     }
     with_waiting(load, of_steps)
 }

@@ -368,9 +368,29 @@ fn classes_are_described() {
     let drained = with("n08!Avail!Idle", "n08!Avail!Drned").expect("a class");
     assert_eq!((drained.nodes[0].0, drained.nodes_away), (1, vec![(1, node(32, 64))]));
     assert!(with("exit=0", "exit=1").is_err());
-    assert!(with("n08!Avail!Idle!32", "n08!Avail!Idle").is_err());
+    let without = with("n08!Avail!Idle!32", "n08!Avail!Idle").expect("a class");
+    assert_eq!(without.nodes.iter().map(|(n, _)| n).sum::<u32>(), 2, "one line is not understood");
     let in_gigabytes = with("65536", "62.5 gb").map(|queue| queue.nodes[0].1.memory_bytes);
     assert_eq!(in_gigabytes, Ok((62 << 30) + (1 << 30) / 1000 * 500));
+}
+
+#[test]
+fn words_of_a_site_and_an_odd_class_hide_no_class_and_are_told() {
+    let class = sample("classes.txt", "llclass -l").stdout;
+    let odd = "=============== Class odd ===============\nName: odd\nWall_clock_limit: n/a\n";
+    let banner = "=====\nWelcome to HPC!\nHelp: help@hpc.org\n=====\n";
+    let output = answer(&[&format!("{banner}{odd}{class}"), &format!("{banner}{}n9!Avail\n", machines())]);
+    let mut left_out = Vec::new();
+    let plain_queues = plain().read_describe(&answer(&[&class, &machines()]));
+    assert_eq!(plain().read_describe_with(&output, &mut left_out), plain_queues);
+    let begins = |n: usize, with: &str| left_out.get(n).is_some_and(|line| line.starts_with(with));
+    assert!(
+        begins(0, "llclass: not understood and left out: `odd` (Wall_clock_limit: n/a), `=====`"),
+        "{left_out:?}"
+    );
+    assert!(begins(1, "llstatus: not understood and left out: `=====`, `Welcome to HPC!`"), "{left_out:?}");
+    let alone = plain().read_describe(&answer(&["Welcome to HPC!", &machines()]));
+    assert!(alone.is_err_and(|error| error.to_string() == "not understood: llclass: `Welcome to HPC!`"));
 }
 
 #[test]

@@ -2,24 +2,64 @@
 
 use scheduler::{resources::Resources, time::Span};
 
-use super::records::{Record, of_text};
-use crate::command::{Queue, QueueLoad};
+use super::records::{Record, of_listing};
+use crate::{
+    command::{AdapterError, Queue, QueueLoad},
+    unread::Unread,
+};
 
 /// Words in the state of a node that starts no job.
 const USELESS: [&str; 6] = ["down", "offline", "unknown", "stale", "provisioning", "maintenance"];
 
-/// Queues from what server, queues and nodes say of themselves; `None`: not of their form.
-pub(super) fn queues(server: &str, queues: &str, nodes: &str) -> Option<Vec<Queue>> {
-    let server = of_text(server, "Server: ")?;
-    let default = server.first()?.attribute("default_queue").unwrap_or("").to_owned();
-    let nodes = of_text(nodes, "")?;
-    of_text(queues, "Queue: ")?.iter().map(|record| queue(record, &default, &nodes)).collect()
+/// Queues from what server, queues and nodes say of themselves. Errors: nothing of one of them is understood.
+pub(super) fn queues(
+    (server, queues, nodes): (&str, &str, &str),
+    left_out: &mut Vec<String>,
+) -> Result<Vec<Queue>, AdapterError> {
+    let server = records("qstat -Bf", server, "Server: ", left_out)?;
+    let server = server.first().ok_or_else(|| nothing("qstat -Bf"))?;
+    let default = server.attribute("default_queue").unwrap_or("").to_owned();
+    let nodes = records(PBSNODES, nodes, "", left_out)?;
+    let mut unread = Unread::of(QSTAT_Q);
+    let (mut read, records) = (Vec::new(), of_listing(queues, "Queue: ", &mut unread));
+    for record in &records {
+        match queue(record, &default, &nodes) {
+            Ok(queue) => read.push(queue),
+            Err(limit) => {
+                let part = format!("resources_max.walltime = {limit}");
+                unread.part(&format!("Queue: {}", record.name), &part);
+            }
+        }
+    }
+    unread.tell(read.len(), left_out)?;
+    Ok(read)
 }
 
-fn queue(record: &Record, default: &str, nodes: &[Record]) -> Option<Queue> {
+const QSTAT_Q: &str = "qstat -Qf";
+const PBSNODES: &str = "pbsnodes -a";
+
+/// What a command lists. Errors: it printed something, and nothing of that is understood.
+fn records(
+    command: &'static str,
+    text: &str,
+    beginning: &str,
+    left_out: &mut Vec<String>,
+) -> Result<Vec<Record>, AdapterError> {
+    let mut unread = Unread::of(command);
+    let records = of_listing(text, beginning, &mut unread);
+    unread.tell(records.len(), left_out)?;
+    Ok(records)
+}
+
+fn nothing(command: &str) -> AdapterError {
+    AdapterError::NotUnderstood(format!("{command}: it said nothing"))
+}
+
+/// A queue. Errors: its limit, which is not understood.
+fn queue<'r>(record: &'r Record, default: &str, nodes: &[Record]) -> Result<Queue, &'r str> {
     let is_true = |name| record.attribute(name) == Some("True");
     let walltime_max = match record.attribute("resources_max.walltime") {
-        Some(limit) => Some(span(limit)?),
+        Some(limit) => Some(span(limit).ok_or(limit)?),
         None => None,
     };
     let mut queue = Queue {
@@ -38,7 +78,7 @@ fn queue(record: &Record, default: &str, nodes: &[Record]) -> Option<Queue> {
             queue.add(1, has, is_usable(node));
         }
     }
-    Some(queue)
+    Ok(queue)
 }
 
 /// Whether a node starts jobs, or will when it is free.
@@ -69,10 +109,14 @@ fn cores(node: &Record) -> u32 {
 }
 
 /// How busy the nodes are, with jobs waiting for so many cores each. A server may show our own jobs only, and
-/// still counts those of everybody in its queues. `None`: not of their form.
-pub(super) fn load(nodes: &str, queues: &str, waiting: &[u64]) -> Option<QueueLoad> {
+/// still counts those of everybody in its queues. Errors: nothing of nodes or queues is understood.
+pub(super) fn load(
+    (nodes, queues): (&str, &str),
+    waiting: &[u64],
+    left_out: &mut Vec<String>,
+) -> Result<QueueLoad, AdapterError> {
     let mut load = QueueLoad::default();
-    for node in of_text(nodes, "")? {
+    for node in records(PBSNODES, nodes, "", left_out)? {
         if !is_usable(&node) {
             continue;
         }
@@ -84,12 +128,13 @@ pub(super) fn load(nodes: &str, queues: &str, waiting: &[u64]) -> Option<QueueLo
         }
     }
     let n_shown = waiting.len() as u64;
-    let n_counted = of_text(queues, "Queue: ")?.iter().map(n_queued).fold(0, u64::saturating_add);
+    let queues = records(QSTAT_Q, queues, "Queue: ", left_out)?;
+    let n_counted = queues.iter().map(n_queued).fold(0, u64::saturating_add);
     load.n_waiting = n_shown.max(n_counted);
     // Each job that is not shown waits for one core at least.
     let cores = waiting.iter().copied().fold(0, u64::saturating_add);
     load.waiting_cores = cores.saturating_add(load.n_waiting - n_shown);
-    Some(load)
+    Ok(load)
 }
 
 fn cores_in_use(node: &Record) -> Option<u64> {

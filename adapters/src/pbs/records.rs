@@ -1,5 +1,7 @@
 //! What `qstat -f`, `pbsnodes -a` and TORQUE's `qstat -x` print: things with a name and attributes.
 
+use crate::unread::Unread;
+
 /// A job, queue, server or node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Record {
@@ -47,6 +49,50 @@ pub(super) fn of_text(text: &str, beginning: &str) -> Option<Vec<Record>> {
         }
     }
     Some(records)
+}
+
+/// The same of queues, servers and nodes, which have no values with lines at the margin: such lines, before the first
+/// record and below blank ones, are words of a site. Names have no blanks.
+pub(super) fn of_listing(text: &str, beginning: &str, unread: &mut Unread) -> Vec<Record> {
+    let mut records: Vec<Record> = Vec::new();
+    let mut is_after_blank = true;
+    let mut lines = text.lines().peekable();
+    while let Some(line) = lines.next() {
+        let is_head = beginning.is_empty() || line.starts_with(beginning);
+        let name = line.strip_prefix(beginning).unwrap_or(line).trim();
+        let has_attributes = lines.peek().is_some_and(|next| attribute(next).is_some());
+        let is_first = is_after_blank || records.is_empty();
+        if line.trim().is_empty() {
+            is_after_blank = true;
+        } else if is_head && is_first && is_at_margin(line) && has_attributes && !name.contains(' ') {
+            records.push(Record { name: name.to_owned(), attributes: Vec::new() });
+            is_after_blank = false;
+        } else if add_to_last(&mut records, line, is_after_blank) {
+            is_after_blank = false;
+        } else {
+            unread.line(line);
+        }
+    }
+    records
+}
+
+/// Takes a line as one of the last record; `false`: it is none.
+fn add_to_last(records: &mut [Record], line: &str, is_after_blank: bool) -> bool {
+    let Some(record) = records.last_mut() else { return false };
+    if let Some((name, value)) = attribute(line) {
+        record.attributes.push((name.to_owned(), value.to_owned()));
+        return true;
+    }
+    let Some((_, value)) = record.attributes.last_mut() else { return false };
+    match line.strip_prefix('\t') {
+        Some(folded) => value.push_str(folded),
+        None if is_after_blank => return false,
+        None => {
+            value.push('\n');
+            value.push_str(line);
+        }
+    }
+    true
 }
 
 fn is_at_margin(line: &str) -> bool {

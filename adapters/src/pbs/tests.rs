@@ -459,6 +459,41 @@ fn queues_are_described() {
 }
 
 #[test]
+fn words_of_a_site_and_an_odd_queue_hide_no_queue_and_are_told() {
+    let banner = "Welcome to HPC!\nno support = today\n";
+    for system in ["openpbs", "torque"] {
+        let parts = [
+            ("01-version.txt", "qstat -Bf"),
+            ("01-version.txt", "qstat -Qf short"),
+            ("11-nodes.txt", "pbsnodes -a"),
+        ];
+        let output = answer_of(system, &parts);
+        let plain = pbs().read_describe(&output).expect(system);
+        let read = |stdout: String| {
+            let mut left_out = Vec::new();
+            let queues = pbs().read_describe_with(&Output { stdout, ..output.clone() }, &mut left_out);
+            (queues.map_err(|error| error.to_string()), left_out)
+        };
+        let head = format!("form={system}\n");
+        let with_banners = output.stdout.replacen(&head, &format!("{banner}{head}{banner}"), 1);
+        let with_banners = with_banners.replace("\n--\n", &format!("\n--\n{banner}"));
+        let with_banners = with_banners.replace("\nexit=0", "\nGoodbye!\n\nexit=0");
+        let (queues, left_out) = read(with_banners);
+        assert_eq!(queues.as_ref(), Ok(&plain), "{system}");
+        let commands: Vec<&str> = left_out.iter().filter_map(|line| line.split(": not").next()).collect();
+        assert_eq!(commands, ["qstat -Bf", "pbsnodes -a", "qstat -Qf"], "{left_out:?}");
+        assert!(left_out.iter().all(|line| line.contains("`Welcome to HPC!`")), "{left_out:?}");
+        let odd = "Queue: odd\n    queue_type = Execution\n    resources_max.walltime = n/a\n\nQueue: short";
+        let (queues, left_out) = read(output.stdout.replace("Queue: short", odd));
+        assert_eq!(queues, Ok(plain), "{system}");
+        let told = "qstat -Qf: not understood and left out: `Queue: odd` (resources_max.walltime = n/a)";
+        assert_eq!(left_out, [told]);
+        let (queues, _) = read(format!("{head}{banner}\n--\n{banner}\n--\n{banner}\n\nexit=0\n"));
+        assert_eq!(queues, Err("not understood: qstat -Bf: `Welcome to HPC!`".to_owned()));
+    }
+}
+
+#[test]
 fn the_load_is_free_cores_and_waiting_ones() {
     for (system, waiting) in [("openpbs", "qstat -f 38.pbshead"), ("torque", "qstat -x 68.pbshead")] {
         let parts = [
@@ -477,6 +512,10 @@ fn the_load_is_free_cores_and_waiting_ones() {
         assert_eq!(with("state = free", "state = down,offline"), Some((2, 4)), "{system}");
         assert_eq!(with("state = free", "state = job-exclusive"), Some((2, 8)), "{system}");
         assert_eq!(with("\nexit=0", "\nexit=255"), None);
+        assert_eq!(with("\n--\n", "\n--\nWelcome!\n"), Some((4, 8)), "{system}");
+        let nobody = answer_of(system, &parts[..2]).stdout.replace("\nexit=0", "--\nWelcome!\n\nexit=0");
+        let nobody = pbs().read_load(&Output { stdout: nobody, ..output.clone() });
+        assert_eq!(nobody.map(|load| load.n_waiting), Ok(0), "{system}: a banner and no job");
         // A server that shows our own jobs only counts those of others.
         let counted =
             output.stdout.replacen("state_count = Transit:0 Queued:0", "state_count = Transit:0 Queued:7", 1);

@@ -114,6 +114,12 @@ fn refused_submissions_say_why() {
     let first = slurm().read_submit(&refused[0].output).map_err(|error| error.to_string());
     let partition = "refused: invalid partition specified: nosuch; Batch job submission failed: Invalid partition name specified";
     assert_eq!(first, Err(partition.to_owned()));
+    let lua = "sbatch: error: lua: Dear user, project lab has expired.\nsbatch: error: lua: Write to help@hpc.org.\n\
+        sbatch: error: Batch job submission failed: Unspecified error\n";
+    let expired = slurm().read_submit(&Output { code: Some(1), stderr: lua.into(), ..Output::default() });
+    let words = "lua: Dear user, project lab has expired. lua: Write to help@hpc.org. Batch job submission failed: \
+        Unspecified error";
+    assert_eq!(expired, Err(AdapterError::Refused(words.to_owned())));
     let option = "refused: unrecognized option '--nosuchoption'";
     assert_eq!(said("--nosuchoption"), Err(option.to_owned()));
 }
@@ -475,6 +481,56 @@ fn partitions_are_described() {
 }
 
 #[test]
+fn lines_that_are_no_partition_hide_none_and_are_told() {
+    let good = |stdout: &str| Output { code: Some(0), stdout: stdout.into(), ..Output::default() };
+    let read = |stdout: &str| {
+        let mut left_out = Vec::new();
+        let queues = slurm().read_describe_with(&good(stdout), &mut left_out);
+        let names = |queues: Vec<Queue>| queues.into_iter().map(|queue| queue.name).collect::<Vec<_>>();
+        (queues.map(names).map_err(|error| error.to_string()), left_out)
+    };
+    let (banner, batch) = ("Welcome to HPC!\n\n", "batch*|up|1:00:00|idle|2|48|192000|(null)\n");
+    let (queues, left_out) = read(&format!("{banner}{batch}"));
+    assert_eq!(queues, Ok(vec!["batch".to_owned()]));
+    assert_eq!(left_out, ["sinfo: not understood and left out: `Welcome to HPC!`"]);
+    for (line, part) in [
+        ("odd|up|n/a|idle|2|48|192000|(null)", "time limit `n/a`"),
+        ("odd|up|99999999999999999-1|idle|2|48|192000|(null)", "time limit `99999999999999999-1`"),
+        ("odd|up|1:00:00|idle|2|many|192000|(null)", "CPUs `many`"),
+        ("odd|up|1:00:00|idle|?|48|192000|(null)", "number of nodes `?`"),
+        ("odd|up|1:00:00|idle|2|48|99999999999999999999|(null)", ""),
+    ] {
+        let (queues, left_out) = read(&format!("{line}\n{batch}"));
+        if part.is_empty() {
+            assert_eq!(
+                (queues.map(|queues| queues.len()), left_out.len()),
+                (Ok(2), 0),
+                "memory is not known"
+            );
+            continue;
+        }
+        assert_eq!(queues, Ok(vec!["batch".to_owned()]), "{line}");
+        assert_eq!(left_out, [format!("sinfo: not understood and left out: `{line}` ({part})")]);
+        let alone = read(&format!("{banner}{line}\n")).0;
+        assert_eq!(alone, Err(format!("not understood: sinfo: `{line}` ({part})")));
+    }
+    assert_eq!(read(banner).0, Err("not understood: sinfo: `Welcome to HPC!`".to_owned()));
+    let failed = Output { code: Some(1), stdout: banner.into(), ..Output::default() };
+    let failed = slurm().read_describe(&failed).expect_err("no answer").to_string();
+    assert_eq!(failed, "not understood: sinfo: Welcome to HPC!");
+}
+
+#[test]
+fn the_version_stands_below_a_banner() {
+    let version = slurm().version().expect("a command");
+    let said = |sbatch: &str| run(&format!("sbatch() {{ {sbatch}; }}"), &[], &version);
+    let below = said("echo 'Welcome to HPC!'; echo slurm 22.05.8");
+    assert_eq!((below.code, below.stdout.as_str()), (Some(0), "slurm 22.05.8\n"));
+    assert_eq!(said("echo another").stdout, "another\n");
+    assert_eq!(said("return 7").code, Some(7));
+}
+
+#[test]
 fn accounts_are_the_same_in_small_and_capital_letters() {
     assert!(slurm().is_same_account("lab", "Lab") && !slurm().is_same_account("lab", "labs"));
 }
@@ -486,6 +542,14 @@ fn the_load_is_free_cores_and_waiting_ones() {
     let expected = QueueLoad { free_cores: 9, cores: 15, n_waiting: 2, waiting_cores: 16 };
     assert_eq!(load, Ok(expected));
     assert!(slurm().read_load(&output("6/9/1/16\n")).is_err(), "the second command has not answered");
+    let mut left_out = Vec::new();
+    let with_banners = output("-- Welcome! --\n6/9/1/16\n--\n-- Welcome! --\n4\n12\n");
+    assert_eq!(slurm().read_load_with(&with_banners, &mut left_out), Ok(expected));
+    let told =
+        ["sinfo", "squeue"].map(|name| format!("{name}: not understood and left out: `-- Welcome! --`"));
+    assert_eq!(left_out, told);
+    let nothing = slurm().read_load(&output("Welcome!\n--\n")).expect_err("no nodes").to_string();
+    assert_eq!(nothing, "not understood: sinfo: `Welcome!`");
 }
 
 #[test]

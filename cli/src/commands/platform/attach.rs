@@ -325,9 +325,17 @@ async fn look(args: &AttachArgs) -> Result<Found, Failure> {
         };
     };
     let output = place.run(command).await.map_err(|error| failed(error.to_string()))?;
-    let queues = adapter.read_describe(&output).map_err(|error| failed(error.to_string()))?;
-    let queues = check::meant(&queues, site.queue.as_deref()).map_err(Failure::bad_input)?;
+    let mut left_out = Vec::new();
+    let queues = adapter.read_describe_with(&output, &mut left_out);
+    let queues = queues.map_err(|error| failed(error.to_string()))?;
+    // The queue that is meant may be among what is left out.
+    let with_left_out = |what: String| {
+        let lines = [what].into_iter().chain(left_out.clone());
+        Failure::BadInput(lines.collect())
+    };
+    let queues = check::meant(&queues, site.queue.as_deref()).map_err(with_left_out)?;
     let mut found = found(&queues, site.queue.is_some(), &version);
+    found.notes.extend(left_out);
     if let Some(account) = &site.account {
         check::known_account(&place, account).await.map_err(Failure::bad_input)?;
     }

@@ -10,7 +10,7 @@ use std::{
 
 use adapters::{
     Surroundings,
-    command::{BatchJob, Queue},
+    command::{BatchJob, Output, Queue},
     transport::Account,
 };
 use clap::Args;
@@ -176,9 +176,12 @@ async fn look(steps: &mut Steps, config: &Config, spec: &PlatformSpec, site: &Si
     }
     if let Some(command) = adapter.describe() {
         let described = place.run(command).await.map_err(|error| error.to_string());
-        let queues =
-            described.and_then(|output| adapter.read_describe(&output).map_err(|error| error.to_string()));
-        steps.take("queue", queues.and_then(|queues| fitting(&queues, spec, site)))?;
+        let mut left_out = Vec::new();
+        let read = |output: Output| adapter.read_describe_with(&output, &mut left_out);
+        let queues = described.and_then(|output| read(output).map_err(|error| error.to_string()));
+        let fitting = queues.and_then(|queues| fitting(&queues, spec, site));
+        let lines = |what: String| [what].into_iter().chain(left_out.clone()).collect::<Vec<_>>().join("\n");
+        steps.take("queue", fitting.map(lines).map_err(lines))?;
     }
     if let Some(account) = &site.account {
         match known_account(&place, account).await {

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use adapters::command::joined;
 use manager::{Manager, config::Config, place::Place};
 use profiles::site::Site;
 use protocol::{
@@ -60,8 +61,10 @@ pub(super) async fn run(
     let is_interrupted = came.is_none();
     if let Some(came) = came {
         let came = with_what_is_known(came, &mut place, &asked_for).await;
+        // Only a pilot whose job was accepted could have begun, and have found no way home.
+        let no_way_home = no_way_home.filter(|_| may_have_begun(&asked_for));
         let with_hint = |what: String| match no_way_home {
-            Some(why) => format!("{what}; {why}"),
+            Some(why) => joined([what.as_str(), &why]),
             None => what,
         };
         steps.take("probe", came.map_err(with_hint));
@@ -82,9 +85,14 @@ async fn with_what_is_known(
 ) -> Result<String, String> {
     let (Err(what), Some(last)) = (&came, asked_for.last()) else { return came };
     match there::known_of(place, last).await {
-        Some(more) => Err(format!("{what}; {more}")),
+        Some(more) => Err(joined([what.as_str(), &more])),
         None => came,
     }
+}
+
+/// Whether a pilot of one of them may have begun without having come.
+fn may_have_begun(asked_for: &[AllocationView]) -> bool {
+    asked_for.iter().any(|allocation| allocation.batch_id.is_some() && allocation.pilot_at.is_none())
 }
 
 async fn come_home(client: &Client, limit: Duration) -> Result<String, String> {
@@ -117,8 +125,7 @@ async fn whence(client: &Client, job: &JobView, began: Instant) -> Result<String
         0 => Ok(format!("came home from {node} after {}", format::span(since(began)))),
         _ => {
             let why = client.explain(&format!("job/{}", job.id)).await;
-            let why =
-                why.map(|why| why.reasons.into_iter().map(|row| row.text).collect::<Vec<_>>().join("; "));
+            let why = why.map(|why| joined(why.reasons.iter().map(|row| row.text.as_str())));
             Err(format!("its task failed on {node}: {}", why.unwrap_or_default()))
         }
     }
@@ -127,7 +134,7 @@ async fn whence(client: &Client, job: &JobView, began: Instant) -> Result<String
 async fn why_not(client: &Client, job: JobId, limit: Duration) -> String {
     let limit = format::span(Span(u64::try_from(limit.as_micros()).unwrap_or(u64::MAX)));
     let why = client.explain(&format!("job/{job}")).await;
-    let why = why.map(|why| why.reasons.into_iter().map(|row| row.text).collect::<Vec<_>>().join("; "));
+    let why = why.map(|why| joined(why.reasons.iter().map(|row| row.text.as_str())));
     format!("not home after {limit}: {}", why.unwrap_or_default())
 }
 
