@@ -144,7 +144,7 @@ fn estimates_are_kept() {
 /// A report of a pilot on attempts at the tasks of job 11.
 fn reported(pilot: u64, done: &[u64], failed: &[u64]) -> Record {
     let usage = Usage { wall_us: 3_000_000, ..Usage::default() };
-    let successes = Successes::from_attempts(done.iter().map(|index| (*index, 0, usage.clone())).collect());
+    let successes = Successes::from_attempts(done.iter().map(|index| (*index, 0, usage)).collect());
     let failures = failed.iter().map(|index| FailedAttempt {
         index: *index,
         attempt: 1,

@@ -177,7 +177,7 @@ async fn look(steps: &mut Steps, config: &Config, spec: &PlatformSpec, site: &Si
     if let Some(command) = adapter.describe() {
         let described = place.run(command).await.map_err(|error| error.to_string());
         let mut left_out = Vec::new();
-        let read = |output: Output| adapter.read_describe_with(&output, &mut left_out);
+        let mut read = |output: Output| adapter.read_describe_with(&output, &mut left_out);
         let queues = described.and_then(|output| read(output).map_err(|error| error.to_string()));
         let fitting = queues.and_then(|queues| fitting(&queues, spec, site));
         let lines = |what: String| [what].into_iter().chain(left_out.clone()).collect::<Vec<_>>().join("\n");
