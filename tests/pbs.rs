@@ -278,7 +278,9 @@ fn jobs_that_were_moved_to_another_server_are_ours_and_are_cancelled_at_the_stop
     for (system, has_history) in [(System::OpenPbs, true), (System::OpenPbs, false), (System::Torque, false)]
     {
         let mut scene = start(system);
-        scene.platform.mark("history", has_history);
+        if has_history {
+            scene.platform.mark("history", true);
+        }
         scene.platform.start_queue(false);
         scene.sandbox.ok(&["submit", "job.yaml"]);
         until("jobs wait", || scene.platform.jobs("Q").len() == 2);

@@ -39,6 +39,11 @@ impl Unread {
         }
     }
 
+    /// Nothing counts that was taken note of: the command says itself why it failed.
+    pub(crate) fn forget(&mut self) {
+        *self = Unread::of(self.command);
+    }
+
     /// Adds a warning, if there are such lines. `n_read`: how many lines are understood.
     ///
     /// # Errors

@@ -207,6 +207,7 @@ fn classes<'a>(text: &'a str, unread: &mut Unread) -> Option<Vec<Class<'a>>> {
         if let Some(name) = name.filter(|_| line.starts_with('=')) {
             classes.push(Class { name: name.trim(), lines: Vec::new() });
         } else if is_failure(line) {
+            unread.forget();
             return None;
         } else if let Some(((label, value), class)) = value.zip(classes.last_mut()) {
             class.lines.push((label.trim(), value.trim()));

@@ -389,8 +389,11 @@ fn words_of_a_site_and_an_odd_class_hide_no_class_and_are_told() {
         "{left_out:?}"
     );
     assert!(begins(1, "llstatus: not understood and left out: `=====`, `Welcome to HPC!`"), "{left_out:?}");
-    let alone = plain().read_describe(&answer(&["Welcome to HPC!", &machines()]));
+    let alone = plain().read_describe(&answer(&["Welcome to HPC!\n", &machines()]));
     assert!(alone.is_err_and(|error| error.to_string() == "not understood: llclass: `Welcome to HPC!`"));
+    let failed = "Welcome to HPC!\nllclass: 2539-861 Cannot contact LoadL_schedd.\n";
+    let failed = plain().read_describe(&answer(&[failed, &machines()]));
+    assert!(failed.is_err_and(|error| error.to_string().ends_with("Cannot contact LoadL_schedd.")));
 }
 
 #[test]
@@ -409,7 +412,13 @@ fn the_load_is_that_of_the_class_or_of_all() {
     let expected = QueueLoad { free_cores: 44, cores: 80, n_waiting: 3, waiting_cores: 3 };
     assert_eq!(plain().read_load(&answer(&[&machines, waiting])), Ok(expected));
     assert!(plain().read_load(&answer(&[&machines, ""])).is_err());
-    assert!(plain().read_load(&answer(&[&machines.replace("32!20", "many!20"), waiting])).is_err());
+    let without: String = machines.split_inclusive('\n').filter(|line| !line.contains("32!20")).collect();
+    let without = plain().read_load(&answer(&[&without, waiting]));
+    let (odd, mut left_out) = (machines.replace("32!20", "many!20"), Vec::new());
+    assert_eq!(plain().read_load_with(&answer(&[&odd, waiting]), &mut left_out), without);
+    assert!(
+        left_out.iter().any(|line| line.contains("llstatus: not understood") && line.contains("many!20"))
+    );
     let words = of_class.load().expect("a command").argv[4..].to_vec();
     assert_eq!(words, ["serial_op"]);
 }

@@ -25,20 +25,14 @@ impl Reason {
                 f,
                 "pilot {pilot} begins nothing else until a task of job {job} fits: it needs {needs}; free so far: {free}",
             ),
-            Reason::CoresKept { pilot, n_tasks } => write!(
-                f,
-                "pilot {pilot} keeps cores for {n_tasks} task{} whose files are being fetched or delivered",
-                plural(*n_tasks)
-            ),
+            Reason::CoresKept { pilot, n_tasks } => write_cores_kept(f, *pilot, *n_tasks),
             Reason::PilotDrains { why } => write!(f, "it drains: {why}"),
             Reason::PilotEnded { why } => write!(f, "it is gone: {why}"),
             Reason::PilotUnsynced => write!(f, "it has not yet said what it holds since the manager started"),
             Reason::PilotWorks { n_running, n_queued, used, capacity } => {
                 write_works(f, [*n_running, *n_queued], used, capacity)
             }
-            Reason::PilotIdle { since, timeout } => {
-                write!(f, "it has had nothing to do for {since}; after {timeout} it is sent away")
-            }
+            Reason::PilotIdle { since, timeout } => write_idle(f, *since, *timeout),
             Reason::PilotTook { n_taken, n_given } => write_took(f, *n_taken, *n_given),
             Reason::KeptApart { n_tasks } => write_kept_apart(f, *n_tasks),
             Reason::PilotSuspended { since, limit } => write_suspended(f, *since, *limit),
@@ -115,6 +109,18 @@ impl Reason {
             | Reason::Allocated { .. } => Ok(()),
         }
     }
+}
+
+fn write_cores_kept(f: &mut fmt::Formatter<'_>, pilot: PilotId, n_tasks: u64) -> fmt::Result {
+    let plural = plural(n_tasks);
+    write!(
+        f,
+        "pilot {pilot} keeps cores for {n_tasks} task{plural} whose files are being fetched or delivered"
+    )
+}
+
+fn write_idle(f: &mut fmt::Formatter<'_>, since: Span, timeout: Span) -> fmt::Result {
+    write!(f, "it has had nothing to do for {since}; after {timeout} it is sent away")
 }
 
 /// What a pilot has to do, running and ahead of that, and what it could do at a time.

@@ -233,7 +233,8 @@ fn stores(value: &Value, problems: &mut Vec<Problem>) {
             }
         };
         let mut others = vec![("name", text("name").unwrap_or("a").into()), ("kind", kind.into())];
-        others.extend(needed.iter().map(|field| (*field, "http://a".into())));
+        let filler = |field: &str| if field == "ssh" { "a" } else { "http://a" };
+        others.extend(needed.iter().map(|field| (*field, filler(field).into())));
         section::<StoreProfile>(&path, store, (&store::FIELDS, &others), problems);
         if let Some(name) = text("name").filter(|name| !names.insert(*name)) {
             let found = format!("a second store of the name `{name}`");
