@@ -280,7 +280,7 @@ impl Adapter for GridEngine {
     ) -> Result<Vec<Queue>, AdapterError> {
         let mut unread = Unread::of(QSTAT);
         let queues = understood(output, |text| answers::queues(text, self.gpu_resource(), &mut unread))
-            .map_err(of_qstat)?;
+            .map_err(naming_qstat)?;
         unread.tell(queues.len(), left_out)?;
         Ok(queues)
     }
@@ -298,17 +298,17 @@ impl Adapter for GridEngine {
     fn read_load_with(&self, output: &Output, left_out: &mut Vec<String>) -> Result<QueueLoad, AdapterError> {
         let mut unread = Unread::of(QSTAT);
         let read = understood(output, |text| answers::load(text, &mut unread));
-        let (load, n_read) = read.map_err(of_qstat)?;
+        let (load, n_read) = read.map_err(naming_qstat)?;
         unread.tell(n_read, left_out)?;
         Ok(load)
     }
 }
 
-/// What describes queues, and how busy they are.
+/// The command that lists queues and their load.
 const QSTAT: &str = "qstat -f -xml";
 
-/// Names the command whose answer is not understood.
-fn of_qstat(error: AdapterError) -> AdapterError {
+/// Puts the command in front of an answer that is not understood.
+fn naming_qstat(error: AdapterError) -> AdapterError {
     match error {
         AdapterError::NotUnderstood(words) => AdapterError::NotUnderstood(format!("{QSTAT}: {words}")),
         other => other,

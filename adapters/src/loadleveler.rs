@@ -211,7 +211,8 @@ impl Adapter for LoadLeveler {
     }
 }
 
-/// What was read, with what was left out; where nothing was read, the first line that is not understood.
+/// Returns what was read, and adds to `left_out` the lines that were not understood. If nothing was read, the error names
+/// the first such line.
 fn told<T>(
     read: Result<T, AdapterError>,
     unread: impl IntoIterator<Item = Unread>,

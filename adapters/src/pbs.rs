@@ -226,7 +226,8 @@ impl Adapter for Pbs {
         output: &Output,
         left_out: &mut Vec<String>,
     ) -> Result<Vec<Queue>, AdapterError> {
-        let parts = answer(output).filter(|answer| answer.code == 0).and_then(|answer| three(answer.text));
+        let parts =
+            answer(output).filter(|answer| answer.code == 0).and_then(|answer| three_parts(answer.text));
         let parts = parts.ok_or_else(|| AdapterError::NotUnderstood(refusal(output)))?;
         queues::queues(parts, left_out)
     }
@@ -236,14 +237,15 @@ impl Adapter for Pbs {
     }
 
     fn read_load_with(&self, output: &Output, left_out: &mut Vec<String>) -> Result<QueueLoad, AdapterError> {
-        let parts = answer(output).filter(|answer| answer.code == 0).and_then(|answer| three(answer.text));
+        let parts =
+            answer(output).filter(|answer| answer.code == 0).and_then(|answer| three_parts(answer.text));
         let (nodes, queues, jobs) = parts.ok_or_else(|| AdapterError::NotUnderstood(refusal(output)))?;
         queues::load((nodes, queues), &waiting(jobs, left_out), left_out)
     }
 }
 
-/// What three commands of one call printed.
-fn three(text: &str) -> Option<(&str, &str, &str)> {
+/// Splits the output of one call into those of its three commands.
+fn three_parts(text: &str) -> Option<(&str, &str, &str)> {
     let (first, rest) = text.split_once(NEXT)?;
     let (second, third) = rest.split_once(NEXT)?;
     Some((first, second, third))
@@ -352,7 +354,7 @@ fn waiting(text: &str, left_out: &mut Vec<String>) -> Vec<u64> {
         None => {
             let mut unread = Unread::of("qstat -i");
             text.lines().filter(|line| !line.trim().is_empty()).for_each(|line| unread.line(line));
-            // What the server counts in its queues is known.
+            // `qstat -Qf` still says how many jobs wait, so this is a warning and no error.
             let _ = unread.tell(1, left_out);
             Vec::new()
         }

@@ -11,8 +11,9 @@ const CHARACTERS_MAX: usize = 120;
 /// Lines of what a command printed that are not understood.
 pub(crate) struct Unread {
     command: &'static str,
-    /// Those with a part that is not understood come before those that are something else.
+    /// Queues or machines of which one field is not understood. They are told before `others`.
     of_parts: Vec<String>,
+    /// Lines that are no queue and no machine, like a banner.
     others: Vec<String>,
     n: usize,
 }

@@ -178,7 +178,7 @@ server != "" && here != "" && !index(server, "@") && !same(server, here) { $1 = 
 /// The jobs of our user.
 ///
 /// # Errors
-/// What was said instead of a listing.
+/// The output is no listing, or a server did not answer; the error has the words of the command.
 pub(super) fn read(output: &Output) -> Result<Vec<BatchJob>, AdapterError> {
     let (jobs, lacks_some) = read_list(output).ok_or_else(|| AdapterError::NotUnderstood(refusal(output)))?;
     // One of several servers may not have answered.
@@ -218,7 +218,7 @@ fn read_list(output: &Output) -> Option<(Vec<BatchJob>, bool)> {
             Jobs::Rows(_) => return None,
         },
     };
-    // What its server says of a moved job comes before the history.
+    // Live records stand first: of a moved job the server that has it now counts, not the history of the first one.
     for record in by_id.iter().filter(|job| is_of(job, our_user)) {
         let name = record.attribute("Job_Name");
         // A number without a server may be that of another job.

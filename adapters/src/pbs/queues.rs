@@ -38,7 +38,7 @@ pub(super) fn queues(
 const QSTAT_Q: &str = "qstat -Qf";
 const PBSNODES: &str = "pbsnodes -a";
 
-/// What a command lists. Errors: it printed something, and nothing of that is understood.
+/// Reads the records that a command printed. Errors: it printed something, and no line of it is understood.
 fn records(
     command: &'static str,
     text: &str,

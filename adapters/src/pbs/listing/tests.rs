@@ -187,7 +187,7 @@ fn a_job_that_was_moved_to_another_server_is_there_until_it_has_ended_there() {
 }
 
 #[test]
-fn of_many_moved_jobs_none_is_missing() {
+fn many_jobs_that_were_moved_are_all_listed() {
     let known: Vec<String> = (1001..1041).map(|n| format!("{n}.srv1")).collect();
     let known: Vec<&str> = known.iter().map(String::as_str).collect();
     let jobs: String = known.iter().map(|id| format!("srv2 {id} pf1-7 Q\n")).collect();
