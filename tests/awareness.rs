@@ -71,6 +71,8 @@ fn what_is_said_of_an_application_decides_until_more_is_measured() {
     let first = &history[0]["kind"]["platforms"][0];
     assert_eq!((&first["platform"], &first["before"]), (&"near".into(), &Value::Null), "{history}");
     assert!(refusal(&sandbox, &["weights", "dokc"]).contains("did you mean `dock`?"));
+    let misspelt = refusal(&sandbox, &["profiles", "edit", "dock", "--time", "nera=1s"]);
+    assert!(misspelt.contains("there is no platform `nera`; did you mean `near`?"), "{misspelt}");
     // What was said is taken back: what was measured is left, and they are alike.
     assert_eq!(
         sandbox.ok(&["profiles", "edit", "dock", "--nothing"]),

@@ -43,7 +43,7 @@ use crate::{
     memory_killer::MemoryKiller,
     node::Node,
     scratch::Scratch,
-    signals::Signals,
+    signals::{self, Signals},
     slots::{Place, Slots},
     spawn::{Exit, Spawner},
     spool::Spool,
@@ -369,6 +369,9 @@ impl Driver {
 
     /// The same signal may come twice at once, by way of the guard.
     fn on_each_signal(&mut self, signalled_at: &mut Vec<Instant>) -> Result<(), DriverError> {
+        if let Some(signal) = signals::of_all_processes() {
+            self.spawner.note_signal(signal);
+        }
         if signalled_at.last().is_none_or(|last| last.elapsed() > SIGNAL_ECHO) {
             signalled_at.push(Instant::now());
             self.on_signal(signalled_at.len())?;

@@ -31,7 +31,7 @@ pub const ENDING_NAME: &str = "pilotfish-drain";
 const WORKER_NAME: &str = "pilotfish-pilot";
 
 /// What the guard passes on to the worker. Batch systems announce the end with USR1, USR2 or XCPU too.
-const FORWARDED: [libc::c_int; 6] =
+pub const FORWARDED: [libc::c_int; 6] =
     [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2, libc::SIGXCPU];
 
 /// The guard of this process, if it is a worker; else 0.

@@ -149,6 +149,8 @@ pub struct Exit {
     pub stderr: Vec<u8>,
     /// Whether the kernel ended it because memory ran out, as far as the kernel counts that.
     pub is_out_of_memory: bool,
+    /// Whether it did not ignore the signal that [`Spawner::note_signal`] told of.
+    pub was_signalled: bool,
     /// Whether standard output was longer than its limit.
     pub is_stdout_truncated: bool,
     /// Whether standard error was longer than its limit.
@@ -170,6 +172,7 @@ impl Exit {
             stdout: Vec::new(),
             stderr: Vec::new(),
             is_out_of_memory: false,
+            was_signalled: false,
             is_stdout_truncated: false,
             is_stderr_truncated: false,
         }
@@ -202,6 +205,7 @@ enum Order {
     Ask(Box<Ask>),
     Peek(Box<Peek>),
     Kill { token: u64, grace: Duration },
+    NoteSignal { signal: libc::c_int },
     Withdraw { token: u64 },
     StopResident { resident: u64 },
     End,
@@ -312,6 +316,14 @@ impl Spawner {
         }
     }
 
+    /// All processes got this signal from somebody else. Each program that runs and does not ignore it is known by its exit
+    /// ([`Exit::was_signalled`]).
+    pub fn note_signal(&self, signal: libc::c_int) {
+        for inbox in &self.inboxes {
+            inbox.send(Order::NoteSignal { signal });
+        }
+    }
+
     /// Ends a resident program that is not needed any more.
     pub fn stop_resident(&self, resident: u64) {
         for inbox in &self.inboxes {
@@ -389,6 +401,7 @@ fn serve(mut processes: Processes, inbox: &Inbox, sink: &dyn Fn(Vec<Exit>)) {
                     processes.exits.push(Exit::new(token, Outcome::Killed, Instant::now()));
                 }
                 Order::Kill { token, grace } => processes.kill(token, grace),
+                Order::NoteSignal { signal } => processes.note_signal(signal),
                 Order::Withdraw { token } => processes.withdraw_asked(token),
                 Order::StopResident { resident } => processes.stop_resident(resident),
                 Order::End => return processes.kill_all(),

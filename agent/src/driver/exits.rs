@@ -84,7 +84,7 @@ impl Driver {
     fn is_the_platforms(&self, job: JobId, exit: &Exit) -> bool {
         let Some(signalled) = self.signalled_at else { return false };
         if self.is_success(job, &exit.outcome) {
-            return suspects::is_cut_short(ended_at(exit), signalled);
+            return suspects::is_cut_short(ended_at(exit), signalled, exit.was_signalled);
         }
         let is_failed = matches!(exit.outcome, Outcome::Code(_) | Outcome::BadAnswer { .. });
         suspects::may_be_the_platforms(&exit.outcome) || is_failed

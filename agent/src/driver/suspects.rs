@@ -29,6 +29,10 @@ const CAUGHT: Duration = Duration::from_micros(FAILURES_HELD_BACK.0);
 /// A success that comes within this time after the pilot's signal may be that of a program that was cut short.
 const CUT_SHORT: Duration = Duration::from_secs(1);
 
+/// The same if the program got the signal as well and did not ignore it: it may have saved what it had. Hosts that shut
+/// down give their services so long.
+const SAVING: Duration = Duration::from_secs(90);
+
 /// Successes of shorter tasks are reported at once: there may be thousands a second.
 const SHORT: Duration = Duration::from_millis(20);
 /// A success is held back for this part of the time that its task took, but not for less than [`SUCCESS_HELD_MIN`].
@@ -105,8 +109,9 @@ pub(super) fn success_held_for(wall: Duration) -> Option<Duration> {
 }
 
 /// Whether a program that ended with success at that time may have been cut short by what signalled the pilot.
-pub(super) fn is_cut_short(ended: Instant, signalled: Instant) -> bool {
-    ended + CAUGHT >= signalled && ended <= signalled + CUT_SHORT
+pub(super) fn is_cut_short(ended: Instant, signalled: Instant, was_signalled: bool) -> bool {
+    let limit = if was_signalled { SAVING } else { CUT_SHORT };
+    ended + CAUGHT >= signalled && ended <= signalled + limit
 }
 
 /// Whether the platform may have ended a process so. SIGKILL is among the signals: what the pilot itself kills has
@@ -175,12 +180,14 @@ mod tests {
     #[test]
     fn a_success_near_the_pilots_signal_is_no_proof() {
         let signalled = Instant::now() + Duration::from_secs(60);
-        let is_cut = |before_ms, after_ms| {
+        let is_cut = |before_ms, after_ms, was_signalled| {
             let ended = signalled - Duration::from_millis(before_ms) + Duration::from_millis(after_ms);
-            is_cut_short(ended, signalled)
+            is_cut_short(ended, signalled, was_signalled)
         };
-        assert!(is_cut(250, 0) && is_cut(1, 0) && is_cut(0, 1000));
-        assert!(!is_cut(300, 0) && !is_cut(0, 1100));
+        assert!([(250, 0), (1, 0), (0, 1000)].iter().all(|(before, after)| is_cut(*before, *after, false)));
+        assert!(!is_cut(300, 0, false) && !is_cut(0, 1100, false));
+        assert!(is_cut(0, 1100, true) && is_cut(0, 90_000, true));
+        assert!(!is_cut(300, 0, true) && !is_cut(0, 90_100, true));
     }
 
     #[test]

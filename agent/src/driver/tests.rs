@@ -287,6 +287,41 @@ async fn a_program_that_catches_the_signal_of_all_processes_is_preempted_too() {
 }
 
 #[tokio::test(flavor = "current_thread")]
+async fn a_program_that_saves_its_state_on_the_signal_of_all_processes_is_preempted_with_success_too() {
+    let mut pilot = pilot_alone(|join| join.capacity = Some(Resources::cores(2))).await;
+    // Both end with success well after the signal. Only the one that ignores it has done all its work.
+    let script = "case $PILOTFISH_TASK_INDEX in \
+        0) trap 'sleep 1.5; exit 0' TERM; echo $$ > pid0; sleep 600 & wait;; \
+        1) trap '' TERM; echo $$ > pid1; until [ -e saved ]; do sleep 0.05; done; sleep 1.5;; esac";
+    let mut spec = shell(script, pilot.folder.path());
+    spec.workdir = WorkDirPolicy::Submit;
+    pilot.work(&spec, 2).await;
+    let mut pids = Vec::new();
+    for name in ["pid0", "pid1"] {
+        let file = pilot.folder.path().join(name);
+        pids.push(loop {
+            match std::fs::read_to_string(&file).ok().and_then(|text| text.trim().parse::<i32>().ok()) {
+                Some(pid) => break pid,
+                None => tokio::time::sleep(Duration::from_millis(5)).await,
+            }
+        });
+    }
+    signal_pilot(libc::SIGTERM);
+    for pid in &pids {
+        // SAFETY: no memory is passed.
+        unsafe { libc::kill(*pid, libc::SIGTERM) };
+    }
+    crate::watch::process_end(u32::try_from(pids[0]).unwrap()).await;
+    std::fs::write(pilot.folder.path().join("saved"), "").unwrap();
+    let reports = pilot.ended(2).await;
+    let failed: Vec<_> =
+        reports.iter().flat_map(|job| &job.failures).map(|f| (f.index, f.kind.clone())).collect();
+    assert_eq!(failed, [(0, FailureKind::Preempted)]);
+    let done: Vec<u64> = reports.iter().flat_map(|job| job.successes.tasks.indices()).collect();
+    assert_eq!(done, [1]);
+}
+
+#[tokio::test(flavor = "current_thread")]
 async fn what_counts_as_success_is_never_the_platforms_doing() {
     let mut pilot = pilot(|_| {}).await;
     let mut spec = shell("exit 143", pilot.folder.path());

@@ -5,7 +5,7 @@
 
 use std::{
     collections::HashMap,
-    fs::File,
+    fs::{self, File},
     io,
     marker::PhantomData,
     mem,
@@ -87,6 +87,8 @@ pub(super) struct Child {
     pub(super) deadline: Option<Instant>,
     grace: Duration,
     pub(super) ending: Option<Ending>,
+    /// Whether it did not ignore a signal that all processes got.
+    was_signalled: bool,
     /// It is to be signalled when its deadline is over; then it has so long until it is killed.
     pub(super) due: Option<Duration>,
     /// What it was started with: its family's mark.
@@ -239,6 +241,7 @@ impl Processes {
             deadline: launch.time_limit.and_then(|limit| started.checked_add(limit)),
             grace: launch.grace,
             ending: None,
+            was_signalled: false,
             due: None,
             environment: launch.environment,
             family: None,
@@ -262,6 +265,16 @@ impl Processes {
         match found {
             Some(child) => child.end(Ending::Killed, grace),
             None => self.kill_asked(token),
+        }
+    }
+
+    /// All processes got this signal: notes which tasks' programs do not ignore it.
+    pub(super) fn note_signal(&mut self, signal: libc::c_int) {
+        for (pid, child) in &mut self.children {
+            if matches!(child.role, Role::Task { .. }) && !child.was_signalled {
+                let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+                child.was_signalled = !is_ignored(&status, signal);
+            }
         }
     }
 
@@ -378,6 +391,7 @@ impl Processes {
         exit.cpu_us = ended.cpu_us;
         exit.peak_memory_bytes = ended.peak_memory_bytes;
         exit.family_memory_bytes = child.family_bytes;
+        exit.was_signalled = child.was_signalled;
         exit.read_bytes = ended.read_bytes;
         exit.write_bytes = ended.write_bytes;
         let (stdout, stderr, was_last_of_group) = (child.stdout, child.stderr, ended.was_last_of_group);
@@ -533,6 +547,13 @@ fn peak_memory_bytes(usage: &libc::rusage) -> u64 {
 }
 
 /// A duration in whole microseconds.
+/// Whether a process ignores a signal, by the text of its `/proc/PID/status`.
+fn is_ignored(status: &str, signal: libc::c_int) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    u32::try_from(signal - 1).ok().and_then(|bit| mask.checked_shr(bit)).is_some_and(|rest| rest & 1 == 1)
+}
+
 pub(super) fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
@@ -566,5 +587,19 @@ fn open_standard_descriptors() {
                 libc::open(c"/dev/null".as_ptr(), libc::O_RDWR);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_ignored;
+
+    #[test]
+    fn ignored_signals_are_those_of_the_mask() {
+        let status =
+            "Name:\tsh\nSigBlk:\t0000000000000000\nSigIgn:\t0000000000005001\nSigCgt:\t0000000000000002\n";
+        let ignored: Vec<i32> = (1..=64).filter(|signal| is_ignored(status, *signal)).collect();
+        assert_eq!(ignored, [libc::SIGHUP, libc::SIGPIPE, libc::SIGTERM]);
+        assert!(!is_ignored("", libc::SIGTERM) && !is_ignored(status, 0));
     }
 }

@@ -72,7 +72,7 @@ pub struct AttachArgs {
     /// The platform's name
     #[arg(value_name = "NAME")]
     name: String,
-    /// The host where its commands are run: [user@]host[:port], or a word of ~/.ssh/config
+    /// The host where its commands are run: [user@]host[:port], ssh://[user@]host[:port], or a word of ~/.ssh/config
     #[arg(long, value_name = "HOST")]
     ssh: Option<String>,
     /// Read this instead of ~/.ssh/config

@@ -17,6 +17,7 @@ use scheduler::{
 use super::find;
 use crate::{
     access,
+    commands::platform,
     failure::{Failure, Outcome},
     show::{
         self, Screen,
@@ -164,6 +165,9 @@ pub(super) async fn edit(args: &EditArgs) -> Result<Outcome, Failure> {
     if is_empty && args.times.is_empty() {
         let hint = "say --type, --cpu-share, --time, --counts-as or --nothing";
         return Err(Failure::bad_input(format!("found nothing to be changed; {hint}")));
+    }
+    for (platform, _) in &args.times {
+        platform::known(&client, platform).await?;
     }
     declared.job_type = args.job_type.map(JobType::from).or(declared.job_type);
     declared.cpu_share = args.cpu_share.or(declared.cpu_share);

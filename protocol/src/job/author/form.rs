@@ -203,7 +203,7 @@ pub(super) struct Points {
 #[derive(Debug, JsonSchema)]
 #[schemars(rename = "CsvSource", deny_unknown_fields)]
 pub(super) struct CsvForm {
-    /// The file; its first line names the columns, unless `header` says otherwise. Commas, semicolons or tabs part them.
+    /// The file; its first line names the columns, unless `header` says otherwise; it may begin with `#`. Commas, semicolons or tabs part them.
     #[schemars(extend("examples" = ["params.csv"]))]
     pub file: String,
     /// The columns to use, as a list or as {PARAMETER: COLUMN}; default: all.
@@ -211,8 +211,9 @@ pub(super) struct CsvForm {
     pub columns: Option<Vec<(String, String)>>,
     /// Whether the first line names the columns (default). If not, they are called 1, 2, 3, …
     pub header: Option<bool>,
-    /// The character that parts the columns, or `tab`; default: what parts the names in the first line.
-    #[schemars(with = "Option<String>", extend("examples" = [";", "tab"]))]
+    /// The character that parts the columns, `tab`, or `blank` for any blanks and tabs; default: what parts the names in
+    /// the first line.
+    #[schemars(with = "Option<String>", extend("examples" = [";", "tab", "blank"]))]
     pub delimiter: Option<u8>,
 }
 

@@ -192,8 +192,9 @@ impl Reader<'_> {
         let text = if node.value.is_null() { String::new() } else { self.text(node)? };
         match text.as_bytes() {
             b"tab" | b"\\t" => Some(b'\t'),
+            b"blank" => Some(b' '),
             [byte] if byte.is_ascii() && !matches!(byte, b'"' | b'\r' | b'\n' | 0) => Some(*byte),
-            _ => self.refuse(node, "write one character in quotes, like \";\", or tab"),
+            _ => self.refuse(node, "write one character in quotes, like \";\", or tab or blank"),
         }
     }
 

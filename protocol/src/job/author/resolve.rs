@@ -106,13 +106,18 @@ impl Resolver<'_> {
             let name = problem.path.strip_prefix("sweep.").unwrap_or_default();
             if let Some(origin) = self.origins.get(name) {
                 let is_of_table = origin.ends_with(".file") || origin.ends_with(".columns");
+                let is_only_column = self.origins.values().filter(|other| *other == origin).count() == 1;
+                let separators = if is_only_column { "|;:\t " } else { "|;:\t" };
                 if is_of_table && name.is_empty() {
                     problem.found = "a column without a name".to_owned();
                     problem.expected =
                         "name it in the line of names, or say which columns are used: `columns: [a, b]`"
                             .to_owned();
-                } else if let Some(separator) =
-                    name.chars().find(|c| "|;:\t".contains(*c)).filter(|_| is_of_table)
+                } else if let Some(separator) = name
+                    .trim_start_matches(['#', ' '])
+                    .chars()
+                    .find(|c| separators.contains(*c))
+                    .filter(|_| is_of_table)
                 {
                     problem.expected = format!(
                         "if that parts the values, say so: `delimiter: {:?}`; otherwise give the column another name: \

@@ -17,10 +17,17 @@ const QUOTES_HELP: &str = "close it; a quote that belongs to a value is doubled,
 /// The file cannot be read, has no such column, or a row of another length.
 pub(super) fn read_table(base_dir: &Path, csv: &CsvForm) -> Result<Vec<(String, Vec<String>)>, SourceError> {
     let path = base_dir.join(&csv.file);
-    let text = read_text(&path, limits::DATA_FILE_BYTES_MAX)?;
+    let mut text = read_text(&path, limits::DATA_FILE_BYTES_MAX)?;
     let (skipped, announced) = announced(&text);
     let has_names = csv.header != Some(false);
-    let delimiter = match csv.delimiter.or(announced) {
+    let given = csv.delimiter.or(announced);
+    if given == Some(b' ') {
+        text = with_single_blanks(&text);
+    }
+    if has_names {
+        text = without_comments(&path, text, skipped, given, csv.header);
+    }
+    let delimiter = match given {
         Some(delimiter) => delimiter,
         None if has_names => delimiter(&path, &text[skipped..]),
         None => delimiter_without_names(&path, &text[skipped..])?,
@@ -145,6 +152,73 @@ fn announced(text: &str) -> (usize, Option<u8>) {
     }
 }
 
+/// The text with one blank for each run of blanks and tabs outside quotes, and none at the ends of lines.
+fn with_single_blanks(text: &str) -> String {
+    let (mut single, mut is_quoted) = (String::with_capacity(text.len()), false);
+    for line in text.split_inclusive(['\r', '\n']) {
+        let (values, end) = line.split_at(line.trim_end_matches(['\r', '\n']).len());
+        let mut blanks = 0;
+        for c in values.chars() {
+            is_quoted ^= c == '"';
+            if matches!(c, ' ' | '\t') && !is_quoted {
+                blanks += 1;
+                continue;
+            }
+            if blanks > 0 && !single.is_empty() && !single.ends_with(['\r', '\n']) {
+                single.push(' ');
+            }
+            blanks = 0;
+            single.push(c);
+        }
+        single.push_str(end);
+    }
+    single
+}
+
+/// The text with empty lines in the place of comments above the table: lines that begin with `#`, as numpy writes them.
+/// If the first row has a number, the last of these lines names the columns. If it has none, both could be their names
+/// where they have equally many values: then the text stays as it is, so that no row is lost in silence.
+fn without_comments(
+    path: &Path,
+    text: String,
+    skipped: usize,
+    delimiter: Option<u8>,
+    header: Option<bool>,
+) -> String {
+    let mut begin = skipped;
+    let mut last = None;
+    let first_row = loop {
+        let Some(line) = text[begin..].split_inclusive(['\r', '\n']).next() else { return text };
+        match line.trim() {
+            "" => {}
+            comment if comment.starts_with('#') => last = Some(begin..begin + line.trim_end().len()),
+            row => break row,
+        }
+        begin += line.len();
+    };
+    let Some(last) = last else { return text };
+    let names = text[last.clone()].trim().trim_start_matches('#').trim_start();
+    let by_names = delimiters(names).first().copied();
+    let delimiter = delimiter.unwrap_or_else(|| by_names.unwrap_or_else(|| self::delimiter(path, first_row)));
+    let has_number = values(first_row, delimiter).iter().any(|value| is_number(value));
+    let are_names = header.is_none() && has_number;
+    if !are_names && values(names, delimiter).len() == values(first_row, delimiter).len() {
+        return text;
+    }
+    let blank = |text: &str| text.matches(['\r', '\n']).collect::<String>();
+    let names = if are_names { names } else { "" };
+    let above = blank(&text[skipped..last.start]);
+    [&text[..skipped], above.as_str(), names, &blank(&text[last.end..begin]), &text[begin..]].concat()
+}
+
+/// The values of one row.
+fn values(row: &str, delimiter: u8) -> Vec<String> {
+    let mut reader =
+        csv::ReaderBuilder::new().delimiter(delimiter).has_headers(false).from_reader(row.as_bytes());
+    let record = reader.records().next().and_then(Result::ok).unwrap_or_default();
+    record.iter().map(str::to_owned).collect()
+}
+
 /// What parts the values of a table: the first one that its first line has.
 fn delimiter(path: &Path, text: &str) -> u8 {
     if is_of_tabs(path) { b'\t' } else { delimiters(text).first().copied().unwrap_or(b',') }
@@ -250,6 +324,7 @@ fn line_of(text: &str, byte: usize) -> usize {
 fn shown(delimiter: u8) -> String {
     match delimiter {
         b'\t' => "tabs".to_owned(),
+        b' ' => "blanks".to_owned(),
         other => format!("`{}`", char::from(other)),
     }
 }
@@ -362,6 +437,43 @@ mod tests {
         }
         assert_eq!(read_as("a.txt", "x|y\n1|2\n", Some(b'|'), None), "x=1 y=2");
         assert_eq!(read_as("a.csv", "a,b;y\n1;2\n", Some(b';'), Some(&[("x", "a,b")])), "x=1");
+    }
+
+    #[test]
+    fn comments_above_the_table_are_no_rows_and_may_name_the_columns() {
+        for text in [
+            "# x,y\n1.0,a\n2.0,b\n",
+            "#x, y\n1.0,a\n2.0,b\n",
+            "# written by numpy\n#\n# x,y\n1.0,a\n2.0,b\n",
+            "\u{feff}# x,y\r\n\r\n1.0,a\r\n2.0,b\r\n",
+            "# written by hand, twice, today\nx,y\n1.0,a\n2.0,b\n",
+            "## x;y\n1.0;a\n2.0;b\n",
+            "sep=;\n# x;y\n1.0;a\n2.0;b\n",
+        ] {
+            assert_eq!(read("a.csv", text), "x=1.0|2.0 y=a|b", "{text}");
+        }
+        assert_eq!(read("a.csv", "# x;y\n1,5;2,5\n"), "x=1,5 y=2,5");
+        assert_eq!(read("a.csv", "x\n#1\n2\n"), "x=#1|2", "below the names it is a value");
+        // Where both lines could name the columns, no row is lost.
+        assert_eq!(read("a.csv", "# x,y\nu,v\na,b\n"), "# x=u|a y=v|b");
+        let said = read("a.csv", "# one\n\n# x,y\n1,2\n3\n");
+        assert!(said.starts_with("a row of 1 in line 5 of the file; the line of names has 2"), "{said}");
+        let said = read("a.csv", "# measured today\n1,2\n");
+        assert!(said.starts_with("a row of 2 in line 2 of the file; the line of names has 1"), "{said}");
+    }
+
+    #[test]
+    fn blanks_and_tabs_part_values_where_that_is_said() {
+        let read = |text: &str| read_as("a.txt", text, Some(b' '), None);
+        for text in ["x y\n1 a\n2 b\n", "  x\t  y \n 1    a\n\n 2\tb  \r\n", "# x y\n1 a\n2 b\n"] {
+            assert_eq!(read(text), "x=1|2 y=a|b", "{text}");
+        }
+        assert_eq!(read("x y\n\"1  2\"  3\n"), "x=1  2 y=3");
+        let said = read("x y\n\n1  2  3\n");
+        assert_eq!(
+            said,
+            "a row of 3 in line 3 of the file; the line of names has 2 columns, with blanks between them"
+        );
     }
 
     #[test]

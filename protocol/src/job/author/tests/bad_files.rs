@@ -226,7 +226,7 @@ fn an_empty_text_is_advised_only_where_one_is_taken() {
     for (field, advice) in [
         (
             "sweep: {csv: {file: params.csv, delimiter: null}}",
-            "write one character in quotes, like \";\", or tab",
+            "write one character in quotes, like \";\", or tab or blank",
         ),
         ("sweep: {csv: {file: null}}", "write a text\n"),
         ("sweep: {x: {lines: null}}", "write a text\n"),
