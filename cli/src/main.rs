@@ -71,6 +71,7 @@ fn begin() -> ExitCode {
             let result = runtime.block_on(commands::run(command));
             // What still runs there serves nobody any more.
             runtime.shutdown_background();
+            terminal::restore();
             result
         }
         Err(error) => Err(Failure::infrastructure(format!("cannot start threads: {error}"))),

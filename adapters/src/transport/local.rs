@@ -117,10 +117,10 @@ impl Transport for LocalShell {
 }
 
 /// Has a value of its own in each command, and in all processes that descend from it.
-const MARK: &str = "PILOTFISH_COMMAND";
+pub(super) const MARK: &str = "PILOTFISH_COMMAND";
 
 /// A value of [`MARK`] that no other command of this host has.
-fn mark() -> String {
+pub(super) fn mark() -> String {
     static N_COMMANDS: AtomicU64 = AtomicU64::new(0);
     let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     format!("{}-{}-{}", std::process::id(), N_COMMANDS.fetch_add(1, Ordering::Relaxed), began.as_nanos())
@@ -160,7 +160,7 @@ pub(super) async fn run_in(
         .map_err(|source| TransportError::NotStarted { program: program.to_owned(), source })?;
     // It is dropped before the child, whose number is nobody else's as long as nobody has waited for it.
     let leader = child.id().and_then(|id| i32::try_from(id).ok()).map(Pid::from_raw);
-    let mut group = Group { leader, mark };
+    let mut group = Group { leader, mark, spares: |_| false };
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let say = async {
         if let Some(mut stdin) = stdin {
@@ -189,10 +189,13 @@ pub(super) async fn run_in(
 
 /// The processes of a command that has not ended: killed when it is given up. A wrapper may have put some of them into
 /// a group or a session of their own.
-struct Group {
-    /// The first of them, whose number is that of its process group.
-    leader: Option<Pid>,
-    mark: Option<String>,
+pub(super) struct Group {
+    /// The first of them, whose number is that of its process group. It must not have been waited for. `None`: nothing
+    /// is killed.
+    pub(super) leader: Option<Pid>,
+    pub(super) mark: Option<String>,
+    /// Whether one that is outside of the process group stays.
+    pub(super) spares: fn(Pid) -> bool,
 }
 
 /// Looks for processes that others have started meanwhile at most so often. Those that were found stand still.
@@ -203,8 +206,8 @@ impl Drop for Group {
         let Some(leader) = self.leader else { return };
         let mut found = BTreeSet::new();
         for _ in 0..N_LOOKS_MAX {
-            let new: Vec<Pid> =
-                descendants(leader, self.mark.as_deref()).difference(&found).copied().collect();
+            let all = descendants(leader, self.mark.as_deref());
+            let new: Vec<Pid> = all.difference(&found).filter(|pid| !(self.spares)(**pid)).copied().collect();
             if new.is_empty() {
                 break;
             }
