@@ -32,7 +32,7 @@ use super::{
     sessions::Session,
 };
 use crate::{
-    stores::Store,
+    stores::{Store, StoreWaits},
     web_store::{self, Web, WebError},
 };
 
@@ -51,6 +51,8 @@ pub(super) async fn way(
     InQuery(query): InQuery<StoreQuery>,
 ) -> Result<Response, ApiError> {
     let (store, place) = find(&context, &session, &query).await?;
+    // Before a file is sent for nothing.
+    store.ready().await?;
     let url = store.signed(&place.path, query.way).await.map_err(ApiError::store_broken)?;
     Ok(json(StatusCode::OK, &StoreWay { url }))
 }
@@ -74,7 +76,7 @@ pub(super) async fn read(
         let read = host.read(&path, |piece| pieces.blocking_send(Ok(piece.into())).map_err(gone));
         if let Err(error) = read {
             // Who asked has gone, or hears why.
-            let _ = pieces.blocking_send(Err(error.into()));
+            let _ = pieces.blocking_send(Err(of_host(&store, error)));
         }
     });
     // What is not there is said before anything is sent.
@@ -109,7 +111,8 @@ pub(super) async fn write(
             Some(Piece::End) => Ok(None),
             None => Err(io::Error::other("the file was cut off on its way")),
         };
-        host.write(&store.path_on_host(&place.path), mode, next).map_err(ApiError::from)
+        let written = host.write(&store.path_on_host(&place.path), mode, next);
+        written.map_err(|error| of_host(&store, error))
     });
     let fed = feed(request.into_body(), pieces, context.state.limits.body).await;
     let written = writing.await.unwrap_or_else(|error| Err(ApiError::broken(&error)));
@@ -243,6 +246,21 @@ impl From<WebError> for ApiError {
             WebError::Broken { .. } => (StatusCode::BAD_GATEWAY, "store-broken"),
         };
         ApiError { status, code, message: error.to_string(), problems: Vec::new() }
+    }
+}
+
+/// Why the host of a store has not given or taken a file. If it asks for a person, pilots wait: nobody has failed.
+fn of_host(store: &Store, error: SftpError) -> ApiError {
+    match &error {
+        SftpError::NotConnected(why) => store.waits(why).map_or_else(|| error.into(), ApiError::from),
+        _ => error.into(),
+    }
+}
+
+impl From<StoreWaits> for ApiError {
+    fn from(waits: StoreWaits) -> ApiError {
+        let (status, code) = (StatusCode::SERVICE_UNAVAILABLE, "store-waits");
+        ApiError { status, code, message: waits.to_string(), problems: Vec::new() }
     }
 }
 
