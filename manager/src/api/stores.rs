@@ -277,3 +277,40 @@ impl From<SftpError> for ApiError {
         ApiError { status, code, message: error.to_string(), problems: Vec::new() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use adapters::transport::{Nobody, SftpError, SshError};
+    use axum::http::StatusCode;
+
+    use super::of_host;
+    use crate::stores::Stores;
+
+    #[test]
+    fn a_host_that_asks_for_a_person_is_waited_for_and_the_command_is_named() {
+        let profiles = serde_yaml::from_str::<Vec<_>>("[{name: fs, kind: sftp, ssh: far}]").unwrap();
+        let store = Stores::open(&profiles, &(Arc::new(Nobody) as _)).unwrap().find("fs", "ann").unwrap();
+        let (host, user, port) = ("far".to_owned(), "ann".to_owned(), 22);
+        let why = "the code".to_owned();
+        let needs_person = SshError::NeedsPerson { host: host.clone(), user, why: why.clone() };
+        let new_key = SshError::UnknownHostKey {
+            host: host.clone(),
+            port,
+            fingerprint: "SHA256:x".into(),
+            by_hand: "ssh far".into(),
+        };
+        for error in [needs_person, new_key] {
+            let said = error.to_string();
+            let refusal = of_host(&store, SftpError::NotConnected(error));
+            // Pilots wait for a manager that says so, and use up no attempt.
+            assert_eq!((refusal.status, refusal.code), (StatusCode::SERVICE_UNAVAILABLE, "store-waits"));
+            let words = refusal.message;
+            assert!(words.contains("`pilotfish platform login fs`") && words.contains(&said), "{words}");
+        }
+        let away = SshError::NotConnected { host, port, why };
+        let refusal = of_host(&store, SftpError::NotConnected(away));
+        assert_eq!((refusal.status, refusal.code), (StatusCode::BAD_GATEWAY, "store-broken"));
+    }
+}
