@@ -177,6 +177,63 @@ fn a_jump_host_that_asks_for_a_person_is_waited_for_and_a_login_finds_the_manage
 }
 
 #[test]
+fn tasks_wait_for_a_store_whose_host_asks_for_a_person_until_one_has_logged_in() {
+    let sandbox = Sandbox::new();
+    if Command::new("script").arg("--version").output().is_err() {
+        return tests::skipped("there is no program `script`, which makes terminals");
+    }
+    let Some(configuration) = sshd::with_second_factor(&sandbox) else { return };
+    let config = sandbox.write("ssh_config", &configuration);
+    sandbox.write("files/in.txt", "in\n");
+    sandbox.write(
+        "manager.yaml",
+        &format!(
+            "platforms: [{{name: here, adapter: local, cores: 2, pilots_max: 1, allow_shared_account: true}}]\n\
+             stores: [{{name: fs, kind: sftp, ssh: host, ssh_config: {}, folder: {}}}]\n",
+            config.display(),
+            sandbox.path().join("files").display()
+        ),
+    );
+    let needs = "command: 'cp in.txt out'\ninputs: ['store://fs/in.txt']\noutputs: [out]\n";
+    let leaves = "command: 'echo out > out'\noutputs: [{from: out, to: 'store://fs/out.txt'}]\n";
+    sandbox.write("needs.yaml", needs);
+    sandbox.write("leaves.yaml", leaves);
+    let manager = sandbox.serve(sandbox.command(&["serve", "--config", "manager.yaml"]));
+    sandbox.ok(&["submit", "needs.yaml"]);
+    sandbox.ok(&["submit", "leaves.yaml"]);
+    let word = "pilotfish platform login fs";
+    for (task, job) in [("1.0", "1"), ("2.0", "2")] {
+        until("the pilot hears of it", || sandbox.ok(&["explain", "task", task]).contains(word));
+        until("so does who asks for the job", || sandbox.ok(&["explain", "job", job]).contains(word));
+    }
+    let status = sandbox.ok(&["status"]);
+    assert!(status.contains(&format!("store fs waits for a person: run `{word}`")), "{status}");
+    let waits = |n: u8| {
+        let line = format!("store_waits_for_person{{store=\"fs\"}} {n}\n");
+        sandbox.ok(&["metrics"]).contains(&line)
+    };
+    assert!(waits(1) && sandbox.read("serve.err").contains(word));
+    assert_eq!(n_logins(&sandbox), 0);
+
+    let (is_well, screen) = log_in(&sandbox, "platform login fs", CODE);
+    assert!(is_well && screen.contains("fs is connected"), "{screen}");
+    for (task, job) in [("1.0", "1"), ("2.0", "2")] {
+        until("it is done", || sandbox.json(&["job", job])["state"] == "done");
+        let task = sandbox.json(&["task", task]);
+        assert_eq!(
+            task["failed_attempts"].as_array().map(Vec::len),
+            Some(0),
+            "no attempt was used up: {task}"
+        );
+    }
+    assert_eq!(sandbox.read("files/out.txt"), "out\n");
+    assert_eq!(n_logins(&sandbox), 1, "one code for all");
+    assert!(waits(0) && !sandbox.ok(&["status"]).contains(word));
+    sandbox.ok(&["stop"]);
+    assert_eq!(manager.wait(), Some(0), "{}", sandbox.read("serve.err"));
+}
+
+#[test]
 fn ctrl_c_at_a_question_of_a_host_ends_the_command_and_is_no_fault() {
     let sandbox = Sandbox::new();
     if Command::new("script").arg("--version").output().is_err() {

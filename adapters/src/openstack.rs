@@ -2,7 +2,8 @@
 //! answers mean is in the files beside this one, without I/O; here it is sent.
 //!
 //! A server is found again by its tags, which it has from the moment its request is answered; it is ours only if its
-//! metadata say so as well. One that is over takes room until it is deleted: whoever lists deletes those.
+//! metadata say so as well. Once Nova has said its id, that decides whose it is: anybody in the project may change the
+//! rest, and copy it. One that is over takes room until it is deleted: whoever lists deletes those.
 
 #[cfg(test)]
 mod by_id;
@@ -92,6 +93,10 @@ pub struct OpenStack {
     read: Held<BTreeMap<String, u8>>,
     /// Servers of ours that were there when they were last heard of, with their tags.
     there: Held<BTreeMap<String, String>>,
+    /// Servers of ours whose ids were ever known, with their tags, and …
+    named: Held<BTreeMap<String, String>>,
+    /// … those of others that bear a tag of these, as the log has said.
+    copies: Held<BTreeSet<String>>,
     /// Servers that had failed when nobody said why yet: Nova says it a moment later.
     unexplained: Held<BTreeSet<String>>,
     /// Servers that Nova was asked to delete, or was seen to, and when: it may fail to, whatever it said.
@@ -146,6 +151,8 @@ impl OpenStack {
             refused: Held::default(),
             read: Held::default(),
             there: Held::default(),
+            named: Held::default(),
+            copies: Held::default(),
             unexplained: Held::default(),
             deleted: Held::default(),
         })
@@ -179,14 +186,21 @@ impl OpenStack {
             _ => {}
         }
         let id = servers::read_asked(answer)?;
-        locked(&self.there).insert(id.clone(), request.tag.clone());
+        self.remember([(id.clone(), request.tag.clone())]);
         Ok(id)
     }
 
     /// Takes note of servers that are ours, by their ids and the tags of their allocations. From then on they are
     /// listed and deleted even if somebody removes the tags by which lists find them.
     pub fn remember(&self, servers: impl IntoIterator<Item = (BatchId, String)>) {
+        let servers: Vec<_> = servers.into_iter().collect();
+        self.remember_former(servers.clone());
         locked(&self.there).extend(servers);
+    }
+
+    /// The same of servers that may be gone: other servers with their tags are not ours.
+    pub fn remember_former(&self, servers: impl IntoIterator<Item = (BatchId, String)>) {
+        locked(&self.named).extend(servers);
     }
 
     /// All servers of all managers.
@@ -271,10 +285,11 @@ impl OpenStack {
     async fn of_ids(&self, ids: &[BatchId]) -> Result<Vec<Server>, String> {
         let mut servers = self.servers(None).await?;
         servers.retain(|server| ids.contains(&server.id));
+        self.go_by_ids(&mut servers);
         let unlisted: Vec<_> =
             ids.iter().filter(|id| servers.iter().all(|server| server.id != **id)).collect();
         for id in unlisted {
-            let tag = locked(&self.there).get(id).cloned().unwrap_or_default();
+            let tag = locked(&self.named).get(id).cloned().unwrap_or_default();
             servers.extend(self.known(id, tag).await?);
         }
         Ok(servers)
@@ -425,6 +440,7 @@ impl OpenStack {
     /// While one of Nova's cells is down, its servers are left out of lists, and a server whose tags somebody has
     /// removed is found by no list: those that were there are asked for one by one before they are taken for gone.
     async fn add_unlisted(&self, servers: &mut Vec<Server>) -> Result<(), String> {
+        self.go_by_ids(servers);
         let mut missing = locked(&self.there).clone();
         missing.retain(|id, _| !servers.iter().any(|server| server.id == *id));
         for (id, tag) in missing {
@@ -433,9 +449,38 @@ impl OpenStack {
                 None => _ = locked(&self.there).remove(&id),
             }
         }
+        locked(&self.there).clear();
         let there = servers.iter().filter(|server| !server.is_gone());
-        *locked(&self.there) = there.map(|server| (server.id.clone(), server.tag.clone())).collect();
+        self.remember(there.map(|server| (server.id.clone(), server.tag.clone())));
         Ok(())
+    }
+
+    /// A server whose id is known is of the allocation for which Nova gave that id, whatever its tags and metadata are
+    /// by now. Another one that bears the tag of such a server is a stranger's copy, and is left out. Of allocations whose
+    /// server is not known yet, tags and metadata decide.
+    fn go_by_ids(&self, servers: &mut Vec<Server>) {
+        let named = locked(&self.named);
+        servers.retain_mut(|server| match named.get(&server.id) {
+            Some(tag) => {
+                server.tag.clone_from(tag);
+                true
+            }
+            None => match named.iter().find(|(_, tag)| **tag == server.tag) {
+                Some((ours, tag)) => {
+                    if is_new(&self.copies, &server.id) {
+                        let server = &server.id;
+                        tracing::warn!(
+                            server,
+                            tag,
+                            ours,
+                            "a server has the tags and metadata of ours, and another id: it is left alone"
+                        );
+                    }
+                    false
+                }
+                None => true,
+            },
+        });
     }
 
     /// Of servers that are not there any more nothing need be known; of those on their way out, since when they are.

@@ -12,7 +12,7 @@ use protocol::{
 use scheduler::engine::{
     interface::{Answer, Event, PlatformLimits, PlatformMode, PlatformSpec, Query, ScalingWay},
     settings::Settings,
-    views::PlatformView,
+    views::{AllocationView, PlatformView},
 };
 use tokio::sync::{mpsc, oneshot};
 
@@ -121,7 +121,11 @@ impl Attacher {
         self.warn_of_loopback(spec, site);
         let place = Place::new(plan).ok_or_else(unknown)?;
         if let Some(cloud) = place.cloud() {
-            cloud.remember(self.servers_of(&spec.name).await?);
+            // Others of the project may be another platform's.
+            cloud.remember_former(ids_and_tags(self.handle.allocations(true).await?));
+            let mut there = self.handle.allocations_there().await?;
+            there.retain(|held| held.platform == spec.name);
+            cloud.remember(ids_and_tags(there));
         }
         let worker = Box::new(Worker {
             spec: spec.clone(),
@@ -149,13 +153,6 @@ impl Attacher {
         }
         self.note(spec, site);
         Ok(())
-    }
-
-    /// The ids that the store has of a platform's allocations that may be there still, with their tags.
-    async fn servers_of(&self, platform: &str) -> Result<Vec<(String, String)>, Ended> {
-        let there = self.handle.allocations_there().await?.into_iter();
-        let there = there.filter(|held| held.platform == platform);
-        Ok(there.filter_map(|held| Some((held.batch_id?, held.tag))).collect())
     }
 
     /// Whether pilots are told an address that is one. Whoever reads a join token on its way takes the pilot's place: pilots
@@ -333,6 +330,11 @@ fn changed_fields(
         ("openstack", old_site.cloud != new_site.cloud),
     ];
     is_other.into_iter().filter(|(_, is_other)| *is_other).map(|(name, _)| name.to_owned()).collect()
+}
+
+/// The ids by which platforms know allocations, and their tags.
+fn ids_and_tags(allocations: Vec<AllocationView>) -> Vec<(String, String)> {
+    allocations.into_iter().filter_map(|held| Some((held.batch_id?, held.tag))).collect()
 }
 
 /// What is read, but for vCPUs of a cloud's hosts that are named only now: the worker that is there knows others.

@@ -62,7 +62,12 @@ impl Handle {
 
     /// Asks for the allocations of all platforms that may be there still.
     pub(crate) async fn allocations_there(&self) -> Result<Vec<AllocationView>, Ended> {
-        let query = Query::Allocations { with_ended: false };
+        self.allocations(false).await
+    }
+
+    /// Asks for the allocations of all platforms, or those that may be there still.
+    pub(crate) async fn allocations(&self, with_ended: bool) -> Result<Vec<AllocationView>, Ended> {
+        let query = Query::Allocations { with_ended };
         match self.ask(|request| Event::Asked { request, query }).await? {
             Answer::Allocations(there) => Ok(there),
             // No other answers that.

@@ -6,20 +6,26 @@ use std::{
     fmt, fs, io,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
-use adapters::transport::{Asker, Sftp};
+use adapters::transport::{Asker, Sftp, SshError};
 use opendal::{Operator, services};
 use profiles::store::{StoreKind, StoreProfile};
 use protocol::objects::{StoreAccess, StoreView};
 use reqwest::Url;
+use tokio::time::timeout;
 
 use crate::web_store::Web;
 
 /// For so long an address is signed: a transfer that has begun goes on.
 const SIGNED_FOR: Duration = Duration::from_secs(15 * 60);
+/// Who asks which stores wait for a person does not wait longer for each.
+const LOOK_LIMIT: Duration = Duration::from_secs(2);
 /// No secret is longer.
 const SECRET_BYTES_MAX: usize = 4096;
 
@@ -71,6 +77,19 @@ pub enum StoresError {
     SameName(String),
 }
 
+/// A store's host asks for something that only a person can give.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error(
+    "store {store} waits for a person to log in: run `pilotfish platform login {store}` in a terminal of the manager's \
+     host; {why}"
+)]
+pub struct StoreWaits {
+    /// The store.
+    pub store: String,
+    /// What the host says.
+    pub why: SshError,
+}
+
 /// All stores that the configuration names. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Stores {
@@ -81,6 +100,8 @@ pub struct Stores {
 pub struct Store {
     profile: StoreProfile,
     way: Way,
+    /// Whether the log has said that its host asks for a person.
+    is_told: AtomicBool,
 }
 
 enum Way {
@@ -103,7 +124,11 @@ impl Stores {
     pub fn open(profiles: &[StoreProfile], asker: &Arc<dyn Asker>) -> Result<Stores, StoresError> {
         let mut all = BTreeMap::new();
         for profile in profiles {
-            let store = Store { way: way(profile, asker)?, profile: profile.clone() };
+            let store = Store {
+                way: way(profile, asker)?,
+                profile: profile.clone(),
+                is_told: AtomicBool::new(false),
+            };
             if all.insert(profile.name.clone(), Arc::new(store)).is_some() {
                 return Err(StoresError::SameName(profile.name.clone()));
             }
@@ -114,6 +139,22 @@ impl Stores {
     /// What a user's jobs may name.
     pub fn views(&self, user: &str) -> Vec<StoreView> {
         self.for_user(user).map(Store::view).collect()
+    }
+
+    /// Those whose hosts may ask for a person, by their names, and whether they do now: of all stores, or of those that
+    /// this user's jobs may name. The hosts are not asked.
+    pub async fn waiting(&self, user: Option<&str>) -> Vec<(String, bool)> {
+        let mut waiting = Vec::new();
+        for store in self.all.values().filter(|store| user.is_none_or(|user| store.profile.is_for(user))) {
+            let Some(host) = store.host() else { continue };
+            // It takes long while somebody logs in.
+            let found = timeout(LOOK_LIMIT, host.waits_for_person()).await;
+            if let Ok(why) = &found {
+                store.note_waiting(why.as_ref());
+            }
+            waiting.push((store.profile.name.clone(), !matches!(found, Ok(None))));
+        }
+        waiting
     }
 
     /// The store of that name, if this user's jobs may name it.
@@ -164,6 +205,42 @@ impl Store {
         };
         let signed = signed.map_err(|error| format!("store {}: {error}", self.profile.name))?;
         Ok(Some(signed.uri().to_string()))
+    }
+
+    /// Looks again whether there is a connection to its host, if that has asked for a person.
+    ///
+    /// # Errors
+    /// It does so still.
+    pub async fn ready(&self) -> Result<(), StoreWaits> {
+        let Some(host) = self.host() else { return Ok(()) };
+        match host.connect_again().await {
+            Err(error) => self.waits(&error).map_or(Ok(()), Err),
+            Ok(()) => {
+                self.note_waiting(host.waited_for_person().as_ref());
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether its host asks for a person by this.
+    pub fn waits(&self, error: &SshError) -> Option<StoreWaits> {
+        if !error.needs_person() {
+            return None;
+        }
+        self.note_waiting(Some(error));
+        Some(StoreWaits { store: self.profile.name.clone(), why: error.clone() })
+    }
+
+    /// Says in the log when it begins to wait for a person, and when it does so no more.
+    fn note_waiting(&self, why: Option<&SshError>) {
+        let (store, was_told) = (&self.profile.name, self.is_told.swap(why.is_some(), Ordering::Relaxed));
+        match why {
+            Some(why) if !was_told => {
+                tracing::warn!(store, %why, "the store waits for a person: run `pilotfish platform login {store}`");
+            }
+            None if was_told => tracing::info!(store, "the connection is there again"),
+            Some(_) | None => {}
+        }
     }
 
     /// The host that has its files, if it is one, …

@@ -97,6 +97,13 @@ pub struct Holder {
     pub is_operator: bool,
 }
 
+impl Holder {
+    /// Whose things alone the holder sees; `None`: everybody's.
+    pub fn name_unless_operator(&self) -> Option<&str> {
+        (!self.is_operator).then_some(&self.name)
+    }
+}
+
 /// A token that was just made. It is good when [`Users::note`] has heard that it is kept.
 pub(crate) struct Drawn {
     /// The whole token, for its user alone.

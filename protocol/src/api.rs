@@ -91,6 +91,9 @@ pub struct Status {
     /// What is free of the manager's disk, in bytes, if it is so full that no job and no output is taken.
     #[serde(default)]
     pub low_disk_bytes: Option<u64>,
+    /// Stores whose hosts wait for a person, of those that the asker's jobs may name; for operators of all.
+    #[serde(default)]
+    pub stores_waiting_for_person: Vec<String>,
     /// Who asks.
     pub user: String,
 }

@@ -149,10 +149,10 @@ pub fn prepare(sandbox: &Sandbox, name: &str, lines: &str) -> Option<PathBuf> {
 pub const CODE: &str = "123456";
 
 /// Makes a host that lets in who has the key and types the code; gives the client's configuration of it, where it is
-/// called `host`. It is reached through a pipe; its log is `host/log`. `None`, with the reason printed, where that is not
+/// called `host`. It serves files, too. It is reached through a pipe; its log is `host/log`. `None`, with the reason printed, where that is not
 /// possible.
 pub fn with_second_factor(sandbox: &Sandbox) -> Option<String> {
-    let lines = "UsePAM yes\nKbdInteractiveAuthentication yes\n\
+    let lines = "UsePAM yes\nKbdInteractiveAuthentication yes\nSubsystem sftp internal-sftp\n\
         AuthenticationMethods publickey,keyboard-interactive\n";
     let folder = prepare(sandbox, "host", lines)?;
     let path = |name: &str| folder.join(name).display().to_string();

@@ -1,4 +1,5 @@
-//! Servers that no list shows, against a cloud of the test that has one.
+//! Servers that no list shows, and servers whose tags and metadata somebody has changed or copied, against a cloud of
+//! the test.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -15,24 +16,36 @@ use super::{OpenStack, tests::cloud};
 use crate::command::BatchState;
 
 /// A cloud with the server `5d`, which has turned itself off and has no tags any more, and the server `6e`, whose deletion
-/// was asked for and whose cell is down.
+/// was asked for and whose cell is down. Others are added.
 struct Nova {
     url: String,
     /// The requests that it got, each as `METHOD PATH`.
     asked: Arc<Mutex<Vec<String>>>,
+    /// Servers that lists show, until they are deleted.
+    listed: Arc<Mutex<Vec<Value>>>,
 }
 
 impl Nova {
     fn start() -> Nova {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("it is bound"));
-        let asked = Arc::default();
-        let nova = Nova { url: url.clone(), asked: Arc::clone(&asked) };
+        let (asked, listed) = (Arc::default(), Arc::default());
+        let nova = Nova { url: url.clone(), asked: Arc::clone(&asked), listed: Arc::clone(&listed) };
         // It ends with the test's process.
         std::thread::spawn(move || {
-            listener.incoming().flatten().for_each(|stream| serve(stream, &url, &asked));
+            listener.incoming().flatten().for_each(|stream| serve(stream, &url, &asked, &listed));
         });
         nova
+    }
+
+    /// A server whose tags and metadata say that it is of this allocation.
+    fn add(&self, id: &str, tag: &str, status: &str) {
+        let mut listed = self.listed.lock().expect("no test panics there");
+        listed.retain(|server| server["id"] != id);
+        listed.push(json!({
+            "id": id, "status": status, "metadata": { "pilotfish-allocation": tag }, "tags": ["pilotfish", "pf1", tag],
+            "OS-EXT-STS:task_state": null, "OS-SRV-USG:launched_at": "2026-11-27T21:30:26.000000",
+        }));
     }
 
     fn asked(&self, what: &str) -> usize {
@@ -57,7 +70,7 @@ impl Nova {
 }
 
 /// Answers one request.
-fn serve(stream: TcpStream, url: &str, asked: &Mutex<Vec<String>>) {
+fn serve(stream: TcpStream, url: &str, asked: &Mutex<Vec<String>>, listed: &Mutex<Vec<Value>>) {
     let mut reader = BufReader::new(&stream);
     let (mut first, mut length, mut is_old) = (String::new(), 0, false);
     reader.read_line(&mut first).expect("a request");
@@ -76,7 +89,20 @@ fn serve(stream: TcpStream, url: &str, asked: &Mutex<Vec<String>>) {
     let mut asked = asked.lock().expect("no test panics there");
     asked.push(asked_for.clone());
     let is_deleted = asked.iter().any(|asked| asked == "DELETE /v2.1/servers/5d");
+    let mut listed = listed.lock().expect("no test panics there");
+    let (method, path) = asked_for.split_once(' ').unwrap_or_default();
+    let named = listed.iter().position(|server| {
+        Some(path) == server["id"].as_str().map(|id| format!("/v2.1/servers/{id}")).as_deref()
+    });
     let (status, body) = match (is_old, &*asked_for) {
+        (_, list) if list.starts_with("GET /v2.1/servers/detail") => (200, json!({ "servers": *listed })),
+        _ if named.is_some() => {
+            let at = named.unwrap_or_default();
+            match method {
+                "DELETE" => (204, listed.remove(at)),
+                _ => (200, json!({ "server": listed[at] })),
+            }
+        }
         (true, "GET /v2.1/servers/6e") => {
             (500, json!({ "computeFault": { "message": "Cell c is not responding" } }))
         }
@@ -106,7 +132,6 @@ fn answer(asked: &str, url: &str, is_deleted: bool) -> (u16, Value) {
         }
         "POST /v2.1/servers/5d/action" => (200, json!({ "output": "its last words" })),
         "DELETE /v2.1/servers/5d" => (204, Value::Null),
-        list if list.starts_with("GET /v2.1/servers/detail") => (200, json!({ "servers": [] })),
         _ => (404, json!({ "itemNotFound": { "message": "there is none" } })),
     }
 }
@@ -159,4 +184,71 @@ fn a_server_whose_cell_is_down_is_not_taken_for_gone() {
     }
     let left = wait_for(project.clear("pf1-", Duration::from_millis(1))).expect_err("it may be there");
     assert!(left.why.contains("is not responding"), "{}", left.why);
+}
+
+/// What a listing shows, each with the allocation that it is of.
+fn shown(project: &OpenStack) -> Vec<(String, String)> {
+    let jobs = wait_for(project.list("pf1-")).expect("a listing").0;
+    jobs.into_iter().map(|job| (job.id, job.tag)).collect()
+}
+
+fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    pairs.iter().map(|(id, tag)| ((*id).to_owned(), (*tag).to_owned())).collect()
+}
+
+#[test]
+fn a_copy_of_a_server_of_ours_is_left_alone_and_takes_no_place() {
+    let (nova, folder) = (Nova::start(), tempfile::tempdir().expect("a folder"));
+    let project = nova.project(folder.path());
+    let ours = pairs(&[("ours", "pf1-3")]);
+    project.remember(ours.clone());
+    nova.add("ours", "pf1-3", "ACTIVE");
+    for status in ["SHUTOFF", "ACTIVE", "ERROR"] {
+        nova.add("copy", "pf1-3", status);
+        assert_eq!(shown(&project), ours, "{status}");
+    }
+    // Ours is over, and is deleted; at the end of the manager, too, the copy stays.
+    nova.add("ours", "pf1-3", "SHUTOFF");
+    nova.add("copy", "pf1-3", "SHUTOFF");
+    assert_eq!(shown(&project), ours);
+    assert_eq!(shown(&project), [], "it is gone");
+    assert_eq!(wait_for(project.clear("pf1-", Duration::from_secs(60))), Ok(()));
+    assert_eq!((nova.asked("DELETE /v2.1/servers/ours"), nova.asked("DELETE /v2.1/servers/copy")), (1, 0));
+
+    // Nor does a manager that begins when ours has gone.
+    let next = nova.project(folder.path());
+    next.remember_former(ours);
+    assert_eq!(shown(&next), []);
+    assert_eq!(nova.asked("DELETE /v2.1/servers/copy"), 0);
+}
+
+#[test]
+fn a_server_stays_with_its_allocation_whatever_its_tags_and_metadata_are_by_now() {
+    let (nova, folder) = (Nova::start(), tempfile::tempdir().expect("a folder"));
+    let project = nova.project(folder.path());
+    project.remember(pairs(&[("seven", "pf1-7"), ("eight", "pf1-8")]));
+    nova.add("eight", "pf1-8", "ACTIVE");
+    // Whether the other allocation is ours, and whether its server is known.
+    for tag in ["pf1-8", "pf1-9", "pf2-1"] {
+        nova.add("seven", tag, "ACTIVE");
+        let mut both = shown(&project);
+        both.sort();
+        assert_eq!(both, pairs(&[("eight", "pf1-8"), ("seven", "pf1-7")]), "{tag}");
+    }
+    let (remains, done) = wait_for(project.cancel(&["seven".to_owned()]));
+    assert_eq!((remains, done, nova.asked("DELETE /v2.1/servers/seven")), (Vec::new(), Ok(()), 1));
+}
+
+#[test]
+fn of_an_allocation_whose_server_nobody_knows_tags_and_metadata_decide() {
+    let (nova, folder) = (Nova::start(), tempfile::tempdir().expect("a folder"));
+    let project = nova.project(folder.path());
+    nova.add("lost", "pf1-4", "ACTIVE");
+    let found = pairs(&[("lost", "pf1-4")]);
+    assert_eq!(shown(&project), found, "the answer of its submission was lost");
+    nova.add("copy", "pf1-4", "SHUTOFF");
+    assert_eq!(shown(&project), found);
+    nova.add("lost", "pf1-4", "SHUTOFF");
+    assert_eq!(shown(&project), found, "its last words are read, and it is deleted");
+    assert_eq!((nova.asked("DELETE /v2.1/servers/lost"), nova.asked("DELETE /v2.1/servers/copy")), (1, 0));
 }

@@ -130,10 +130,12 @@ fn facts(status: &Status, url: Option<&str>) -> Facts {
         "fairness",
         totals.fairness.map(|fairness| format!("{fairness:.3} among users with open tasks")),
     );
-    for name in &totals.waiting_for_person {
+    let platforms = totals.waiting_for_person.iter().map(|name| ("platform", name));
+    let stores = status.stores_waiting_for_person.iter().map(|name| ("store", name));
+    for (what, name) in platforms.chain(stores) {
         facts.add(
             "waiting",
-            format!("platform {name} waits for a person: run `pilotfish platform login {name}`"),
+            format!("{what} {name} waits for a person: run `pilotfish platform login {name}`"),
         );
     }
     if totals.is_shutting_down {

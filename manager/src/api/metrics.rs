@@ -19,7 +19,7 @@ use super::{Shared, blocking, error::ApiError, extract::User};
 pub(super) const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// All of them.
-pub(super) async fn show(State(context): State<Shared>, _user: User) -> Result<Response, ApiError> {
+pub(super) async fn show(State(context): State<Shared>, user: User) -> Result<Response, ApiError> {
     let status = match context.query(Query::Status).await? {
         Answer::Status(view) => view,
         other => return Err(ApiError::unexpected(&other)),
@@ -59,6 +59,9 @@ pub(super) async fn show(State(context): State<Shared>, _user: User) -> Result<R
     page.metric(("counter", "input_bytes_total", help), moved);
     page.totals(&status);
     page.platforms(&platforms);
+    let stores = context.state.stores.waiting(user.name_unless_operator()).await;
+    let waits = stores.iter().map(|(name, waits)| (vec![("store", &**name)], f64::from(u8::from(*waits))));
+    page.metric(("gauge", "store_waits_for_person", "1 if its connection waits for a person."), waits);
     page.weights(&weights);
     Ok((StatusCode::OK, [(header::CONTENT_TYPE, MEDIA_TYPE)], page.0).into_response())
 }

@@ -53,6 +53,7 @@ pub(super) async fn status(State(context): State<Shared>, user: User) -> Result<
     };
     let reader = context.state.reader.clone();
     let store_bytes = blocking(move || Ok(reader.size_bytes()?)).await?;
+    let stores = context.state.stores.waiting(user.name_unless_operator()).await.into_iter();
     let status = Status {
         totals,
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -62,6 +63,7 @@ pub(super) async fn status(State(context): State<Shared>, user: User) -> Result<
         started_at: context.state.started_at,
         store_bytes,
         low_disk_bytes: context.state.reserve.free_when_low(),
+        stores_waiting_for_person: stores.filter(|(_, waits)| *waits).map(|(name, _)| name).collect(),
         user: user.name,
     };
     Ok(json(StatusCode::OK, &status))

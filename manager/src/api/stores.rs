@@ -32,7 +32,7 @@ use super::{
     sessions::Session,
 };
 use crate::{
-    stores::Store,
+    stores::{Store, StoreWaits},
     web_store::{self, Web, WebError},
 };
 
@@ -51,6 +51,8 @@ pub(super) async fn way(
     InQuery(query): InQuery<StoreQuery>,
 ) -> Result<Response, ApiError> {
     let (store, place) = find(&context, &session, &query).await?;
+    // Before a file is sent for nothing.
+    store.ready().await?;
     let url = store.signed(&place.path, query.way).await.map_err(ApiError::store_broken)?;
     Ok(json(StatusCode::OK, &StoreWay { url }))
 }
@@ -74,7 +76,7 @@ pub(super) async fn read(
         let read = host.read(&path, |piece| pieces.blocking_send(Ok(piece.into())).map_err(gone));
         if let Err(error) = read {
             // Who asked has gone, or hears why.
-            let _ = pieces.blocking_send(Err(error.into()));
+            let _ = pieces.blocking_send(Err(of_host(&store, error)));
         }
     });
     // What is not there is said before anything is sent.
@@ -109,7 +111,8 @@ pub(super) async fn write(
             Some(Piece::End) => Ok(None),
             None => Err(io::Error::other("the file was cut off on its way")),
         };
-        host.write(&store.path_on_host(&place.path), mode, next).map_err(ApiError::from)
+        let written = host.write(&store.path_on_host(&place.path), mode, next);
+        written.map_err(|error| of_host(&store, error))
     });
     let fed = feed(request.into_body(), pieces, context.state.limits.body).await;
     let written = writing.await.unwrap_or_else(|error| Err(ApiError::broken(&error)));
@@ -246,6 +249,21 @@ impl From<WebError> for ApiError {
     }
 }
 
+/// Why the host of a store has not given or taken a file. If it asks for a person, pilots wait: nobody has failed.
+fn of_host(store: &Store, error: SftpError) -> ApiError {
+    match &error {
+        SftpError::NotConnected(why) => store.waits(why).map_or_else(|| error.into(), ApiError::from),
+        _ => error.into(),
+    }
+}
+
+impl From<StoreWaits> for ApiError {
+    fn from(waits: StoreWaits) -> ApiError {
+        let (status, code) = (StatusCode::SERVICE_UNAVAILABLE, "store-waits");
+        ApiError { status, code, message: waits.to_string(), problems: Vec::new() }
+    }
+}
+
 impl From<SftpError> for ApiError {
     fn from(error: SftpError) -> ApiError {
         let (status, code) = match &error {
@@ -257,5 +275,42 @@ impl From<SftpError> for ApiError {
             }
         };
         ApiError { status, code, message: error.to_string(), problems: Vec::new() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use adapters::transport::{Nobody, SftpError, SshError};
+    use axum::http::StatusCode;
+
+    use super::of_host;
+    use crate::stores::Stores;
+
+    #[test]
+    fn a_host_that_asks_for_a_person_is_waited_for_and_the_command_is_named() {
+        let profiles = serde_yaml::from_str::<Vec<_>>("[{name: fs, kind: sftp, ssh: far}]").unwrap();
+        let store = Stores::open(&profiles, &(Arc::new(Nobody) as _)).unwrap().find("fs", "ann").unwrap();
+        let (host, user, port) = ("far".to_owned(), "ann".to_owned(), 22);
+        let why = "the code".to_owned();
+        let needs_person = SshError::NeedsPerson { host: host.clone(), user, why: why.clone() };
+        let new_key = SshError::UnknownHostKey {
+            host: host.clone(),
+            port,
+            fingerprint: "SHA256:x".into(),
+            by_hand: "ssh far".into(),
+        };
+        for error in [needs_person, new_key] {
+            let said = error.to_string();
+            let refusal = of_host(&store, SftpError::NotConnected(error));
+            // Pilots wait for a manager that says so, and use up no attempt.
+            assert_eq!((refusal.status, refusal.code), (StatusCode::SERVICE_UNAVAILABLE, "store-waits"));
+            let words = refusal.message;
+            assert!(words.contains("`pilotfish platform login fs`") && words.contains(&said), "{words}");
+        }
+        let away = SshError::NotConnected { host, port, why };
+        let refusal = of_host(&store, SftpError::NotConnected(away));
+        assert_eq!((refusal.status, refusal.code), (StatusCode::BAD_GATEWAY, "store-broken"));
     }
 }

@@ -7,6 +7,7 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
+    time::{Duration, Instant},
 };
 
 use ssh2::{ErrorCode, OpenFlags, OpenType, RenameFlags};
@@ -27,6 +28,8 @@ use super::{
 const N_KEPT_MAX: usize = 4;
 /// Files that travel at once through one connection, on which a host allows ten sessions by default.
 const N_STREAMS_MAX: usize = 6;
+/// A host that asks for a person, and whose connections nobody else can open, is not asked again for so long.
+const ASK_AGAIN: Duration = Duration::from_secs(60);
 /// A file travels in pieces of this size.
 const PIECE_BYTES: usize = 128 << 10;
 /// `SSH_FX_NO_SUCH_FILE`, `SSH_FX_PERMISSION_DENIED`, `SSH_FX_FAILURE`.
@@ -81,6 +84,8 @@ pub struct Sftp {
     way: Way,
     /// No two files on their way to one place have one name.
     n_drafts: AtomicU64,
+    /// Why a person is needed, and when that was found out, if the last connection was not made for want of one.
+    waiting: Mutex<Option<(SshError, Instant)>>,
 }
 
 enum Way {
@@ -111,7 +116,51 @@ impl Sftp {
             }
             false => Way::Libssh2 { config, asker, kept: Mutex::default() },
         };
-        Sftp { address, way, n_drafts: AtomicU64::new(0) }
+        Sftp { address, way, n_drafts: AtomicU64::new(0), waiting: Mutex::default() }
+    }
+
+    /// Why a person is needed to open a connection, if the last one was not made for want of one.
+    pub fn waited_for_person(&self) -> Option<SshError> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).clone().map(|(why, _)| why)
+    }
+
+    /// The same, if no person has opened a connection meanwhile. The host is not asked.
+    pub async fn waits_for_person(&self) -> Option<SshError> {
+        let why = self.waited_for_person()?;
+        if let Way::OpenSsh { ssh, .. } = &self.way
+            && ssh.is_open().await
+        {
+            self.wait_for(None);
+            return None;
+        }
+        Some(why)
+    }
+
+    /// Tries again to connect where a person was needed, before files are sent. The host is asked now and then only.
+    ///
+    /// # Errors
+    /// A person is needed still, or there can be no connection.
+    pub async fn connect_again(&self) -> Result<(), SshError> {
+        match (&self.way, self.waited_for_person()) {
+            (_, None) => Ok(()),
+            (Way::OpenSsh { ssh, .. }, Some(_)) => self.noted(ssh.connect().await.map(drop)),
+            // The next file connects, if it is time.
+            (Way::Libssh2 { .. }, Some(_)) => self.refused_just_now().map_or(Ok(()), Err),
+        }
+    }
+
+    fn refused_just_now(&self) -> Option<SshError> {
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        waiting.filter(|(_, since)| since.elapsed() < ASK_AGAIN).map(|(why, _)| why)
+    }
+
+    fn wait_for(&self, why: Option<SshError>) {
+        *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) = why.map(|why| (why, Instant::now()));
+    }
+
+    fn noted<T>(&self, result: Result<T, SshError>) -> Result<T, SshError> {
+        self.wait_for(result.as_ref().err().filter(|why| why.needs_person()).cloned());
+        result
     }
 
     /// Reads a file, piece by piece. Is called by a thread of a runtime that may block.
@@ -206,7 +255,7 @@ impl Sftp {
                 return Ok(stream);
             }
         }
-        let words = Handle::current().block_on(ssh.sftp_words())?;
+        let words = self.noted(Handle::current().block_on(ssh.sftp_words()))?;
         let what = |why: String| format!("it serves no files (SFTP): {why}");
         let broken = |why: String| SshError::Broken { host: self.address.clone(), what: what(why) };
         Ok(Stream::start(&words).map_err(broken)?)
@@ -285,7 +334,10 @@ impl Sftp {
                 return Ok(kept);
             }
         }
-        let (wire, before) = log_in(&self.address, config.as_deref(), &**asker)?;
+        if let Some(why) = self.refused_just_now() {
+            return Err(why.into());
+        }
+        let (wire, before) = self.noted(log_in(&self.address, config.as_deref(), &**asker))?;
         let opened = wire.session.sftp();
         let sftp = opened.map_err(|error| SshError::Broken {
             host: self.address.clone(),

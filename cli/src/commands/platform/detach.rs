@@ -149,7 +149,7 @@ fn without(path: &Path, name: &str) -> Result<(String, Vec<String>), Failure> {
                 "`{name}` is one of the hosts of `{}`; `pilotfish platform drain {name}`, and take it out of them by hand",
                 entry.name()
             )),
-            None => super::not_in(path, name, &names),
+            None => super::not_in(path, ("platform", name), &names),
         });
     };
     let after = entry::removed(&text, index).map_err(|error| refused(error.to_string()))?;

@@ -77,7 +77,7 @@ enum PlatformCommand {
     Reload(reload::ReloadArgs),
     /// Show or set the limits of a platform
     Limits(limits::LimitsArgs),
-    /// Open the SSH connection to a platform, and answer what its host asks
+    /// Open the SSH connection to a platform or a store, and answer what its host asks
     Login(login::LoginArgs),
     /// Try everything that a pilot on a platform needs, step by step, then one pilot
     Check(check::CheckArgs),
@@ -125,23 +125,29 @@ impl Which {
 
     /// The platform, and the rest of the file for a manager in this folder.
     async fn find(&self, folder: PathBuf) -> Result<(Config, PlatformSpec, Site), Failure> {
+        let (path, mut config) = self.load(folder).await?;
+        let platforms = std::mem::take(&mut config.platforms);
+        let names: Vec<String> = platforms.iter().map(|(spec, _)| spec.name.clone()).collect();
+        match platforms.into_iter().find(|(spec, _)| spec.name == self.name) {
+            Some((spec, site)) => Ok((config, spec, site)),
+            None => Err(not_in(&path, ("platform", &self.name), &names)),
+        }
+    }
+
+    /// The file, and what it says for a manager in this folder.
+    async fn load(&self, folder: PathBuf) -> Result<(PathBuf, Config), Failure> {
         let path = self.file().await?;
         let refused =
             |error: &dyn ToString| Failure::BadInput(error.to_string().lines().map(str::to_owned).collect());
         let file = ManagerFile::load(&path).map_err(|error| refused(&error))?;
         let mut config = in_process::config(folder)?;
         config.apply(&file, &in_process::host_capacity()).map_err(|error| refused(&error))?;
-        let platforms = std::mem::take(&mut config.platforms);
-        let names: Vec<String> = platforms.iter().map(|(spec, _)| spec.name.clone()).collect();
-        match platforms.into_iter().find(|(spec, _)| spec.name == self.name) {
-            Some((spec, site)) => Ok((config, spec, site)),
-            None => Err(not_in(&path, &self.name, &names)),
-        }
+        Ok((path, config))
     }
 }
 
-/// A file has these platforms and not that one.
-fn not_in(file: &Path, name: &str, names: &[String]) -> Failure {
+/// A file has these platforms, or what it is that has a name, and not that one.
+fn not_in(file: &Path, (what, name): (&str, &str), names: &[String]) -> Failure {
     let of_it = format!("{name}-");
     let hosts: Vec<&str> =
         names.iter().filter(|known| known.starts_with(&of_it)).map(String::as_str).collect();
@@ -149,9 +155,9 @@ fn not_in(file: &Path, name: &str, names: &[String]) -> Failure {
         _ if !hosts.is_empty() => format!("each host of a list is one: {}", hosts.join(", ")),
         Some(near) => format!("did you mean `{near}`?"),
         None if names.is_empty() => "it has none".to_owned(),
-        None => format!("its platforms are {}", names.join(", ")),
+        None => format!("its {}s are {}", what.replace(" or ", "s and "), names.join(", ")),
     };
-    Failure::bad_input(format!("{}: found no platform `{name}`; {hint}", file.display()))
+    Failure::bad_input(format!("{}: found no {what} `{name}`; {hint}", file.display()))
 }
 
 /// The manager's platform of that name.
