@@ -25,6 +25,7 @@ mod whole;
 
 use std::{io::Write, process::ExitCode, time::Duration};
 
+use adapters::transport::end_commands;
 use commands::Command;
 use failure::{CODE_BUG, CODE_INFRASTRUCTURE, Failure, Outcome};
 
@@ -70,6 +71,7 @@ fn begin() -> ExitCode {
             }
             let result = runtime.block_on(commands::run(command));
             // What still runs there serves nobody any more.
+            end_commands();
             runtime.shutdown_background();
             result
         }
@@ -110,6 +112,7 @@ fn report_bugs_briefly() {
             what.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
         if let Some(words) = protocol::ulimits::of_panic(what) {
             let _ = end(Err(Failure::infrastructure(words)));
+            end_commands();
             std::process::exit(CODE_INFRASTRUCTURE);
         }
         // Nobody can be told that standard error is gone.
@@ -118,6 +121,7 @@ fn report_bugs_briefly() {
             "pilotfish: this is a bug in pilotfish {}{place}: {what}; please report it with what you did",
             env!("CARGO_PKG_VERSION")
         );
+        end_commands();
         std::process::exit(CODE_BUG);
     }));
 }

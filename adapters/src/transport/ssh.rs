@@ -50,7 +50,7 @@ const NO_SHELL: &str = "the host ran no command of ours: see `ForceCommand` in i
 
 /// A command in messages.
 fn at_host(command: &Command, host: &str) -> String {
-    format!("{} on {host}", command.argv.first().map_or("a command", String::as_str))
+    format!("{} on {host}", command.name)
 }
 
 /// The words of a host that ran something else than our command, with what to look at.

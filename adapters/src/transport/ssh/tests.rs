@@ -33,6 +33,7 @@ fn said_by(shell: &str, command: &Command) -> (Option<i32>, String, String) {
 fn every_login_shell_gives_the_words_on_as_they_are() {
     let argv = ["sh", "-c", "for word; do printf '<%s>' \"$word\"; done\ncat\nexit 7", "sh"];
     let command = Command {
+        name: "sh".to_owned(),
         argv: argv.into_iter().chain(WORDS).map(str::to_owned).collect(),
         stdin: b"read".to_vec(),
         time_limit: Duration::from_secs(60),
@@ -49,6 +50,7 @@ fn every_login_shell_gives_the_words_on_as_they_are() {
 fn a_shell_kills_all_of_its_session_but_no_other_process() {
     use std::os::unix::process::CommandExt;
     let command = Command {
+        name: "sh".to_owned(),
         // It ends with the code of `timeout` at the limit. Its child is in another process group.
         argv: ["sh", "-c", "timeout 1000 sh -c 'echo $$; exec sleep 1000' & read -r line; exit 124"]
             .map(str::to_owned)

@@ -20,7 +20,8 @@ use crate::{
     script::quoted,
     transport::{
         OUTPUT_BYTES_MAX, TransportError,
-        ssh::{MARK, after_mark, code_of_shell, in_octal, instead, within_limit},
+        running::COMMANDS,
+        ssh::{MARK, after_mark, at_host, code_of_shell, in_octal, instead, within_limit},
     },
 };
 
@@ -40,15 +41,21 @@ pub(super) enum Ran {
     Failed(TransportError),
 }
 
-/// Runs a command; `words`: what `ssh` is told before it.
-pub(super) async fn run(words: &[String], command: &Command, until: Instant) -> Ran {
-    let program = || command.argv.first().cloned().unwrap_or_default();
+/// Runs a command on a host; `words`: what `ssh` is told before it.
+pub(super) async fn run(words: &[String], command: &Command, host: &str, until: Instant) -> Ran {
+    let name = || at_host(command, host);
     let mut ssh = tokio::process::Command::new("ssh");
-    ssh.args(words).arg(shell_line(command)).kill_on_drop(true).process_group(0);
+    ssh.args(words).arg(shell_line(command));
     ssh.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = match ssh.spawn() {
-        Ok(child) => child,
-        Err(source) => return Ran::Failed(TransportError::NotStarted { program: "ssh".to_owned(), source }),
+    // It is dropped before the child.
+    let (mut child, running) = match COMMANDS.start(&mut ssh, None) {
+        Ok(started) => started,
+        Err(source) => {
+            return Ran::Failed(TransportError::NotStarted {
+                command: format!("ssh for {}", name()),
+                source,
+            });
+        }
     };
     let (Some(stdin), Some(stdout), Some(stderr)) =
         (child.stdin.take(), child.stdout.take(), child.stderr.take())
@@ -64,7 +71,7 @@ pub(super) async fn run(words: &[String], command: &Command, until: Instant) -> 
             write(stdin, mark, &command.stdin, &is_begun)
         );
         match (stdout, stderr) {
-            (Some(stdout), Some(stderr)) => Some((stdout, stderr, child.wait().await)),
+            (Some(stdout), Some(stderr)) => Some((stdout, stderr, running.end(&mut child).await)),
             _ => None,
         }
     };
@@ -79,16 +86,16 @@ pub(super) async fn run(words: &[String], command: &Command, until: Instant) -> 
             }),
             _ if is_begun() => {
                 let source = io::Error::other(verdict::words(&after_mark(stderr)));
-                Ran::Failed(TransportError::Broken { program: program(), source })
+                Ran::Failed(TransportError::Broken { command: name(), source })
             }
             _ => Ran::NotBegun(why_not_begun(&stdout, &stderr, status.ok().and_then(|status| status.code()))),
         },
-        Ok(None) => Ran::Failed(TransportError::TooMuch { program: program() }),
+        Ok(None) => Ran::Failed(TransportError::TooMuch { command: name() }),
         Err(_) if is_begun() => {
-            Ran::Failed(TransportError::TimedOut { program: program(), limit: command.time_limit })
+            Ran::Failed(TransportError::TimedOut { command: name(), limit: command.time_limit })
         }
         Err(_) => Ran::Failed(TransportError::NotStarted {
-            program: program(),
+            command: name(),
             source: io::ErrorKind::TimedOut.into(),
         }),
     }
@@ -169,6 +176,7 @@ mod tests {
         let argv =
             ["sh", "-c", "for word; do printf '<%s>' \"$word\"; done; cat; printf err >&2; exit 7", "sh"];
         let command = Command {
+            name: "sh".to_owned(),
             argv: argv.into_iter().chain(words).map(str::to_owned).collect(),
             stdin: Vec::new(),
             time_limit: Duration::from_secs(60),
