@@ -70,8 +70,11 @@ fn begin() -> ExitCode {
                 runtime.spawn(keep_a_thread());
             }
             let result = runtime.block_on(commands::run(command));
+            if hosts_manager {
+                // Its threads drop nothing when they are left.
+                end_commands();
+            }
             // What still runs there serves nobody any more.
-            end_commands();
             runtime.shutdown_background();
             result
         }

@@ -21,11 +21,11 @@ use tokio::process::{Child, Command};
 /// Has a value of its own in each command, and in all processes that descend from it.
 pub(super) const MARK: &str = "PILOTFISH_COMMAND";
 
-/// For so long the end of this process waits for commands that are just being started: a program may be on a file server
-/// that does not answer.
-const START_LIMIT: Duration = Duration::from_secs(2);
-/// How often it is looked whether they have started.
-const START_PAUSE: Duration = Duration::from_millis(1);
+/// For so long the end of this process waits for commands that are about to end, or are just being started: a submission
+/// may be of several steps, and a program on a file server that does not answer.
+const END_LIMIT: Duration = Duration::from_secs(1);
+/// How often it is looked whether all have ended.
+const END_PAUSE: Duration = Duration::from_millis(1);
 
 /// Looks for processes that others have started meanwhile at most so often. Those that were found stand still.
 const N_LOOKS_MAX: usize = 16;
@@ -33,7 +33,8 @@ const N_LOOKS_MAX: usize = 16;
 /// Those of this process.
 pub(super) static COMMANDS: Commands = Commands::new();
 
-/// Ends all commands that this process waits for. It starts none any more: that fails.
+/// Ends all commands that this process waits for, unless they do so by themselves in a moment. It starts none any more: that
+/// fails.
 pub fn end_commands() {
     COMMANDS.end();
 }
@@ -85,8 +86,8 @@ impl Commands {
         Ok((child, Running { commands: self, number }))
     }
 
-    /// Ends all that run, and starts none any more. A bug may have ended the thread that calls this, so it waits for no
-    /// lock without end.
+    /// Has all end that run, and starts none any more. The thread that calls this may have met a bug of ours, so it waits
+    /// for no lock without end.
     fn end(&self) {
         let began = Instant::now();
         loop {
@@ -95,10 +96,10 @@ impl Commands {
                 Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
                 Err(TryLockError::WouldBlock) => None,
             };
-            let is_late = began.elapsed() >= START_LIMIT;
+            let is_late = began.elapsed() >= END_LIMIT;
             if let Some(mut state) = state {
                 state.is_over = true;
-                if state.n_starting == 0 || is_late {
+                if is_late || (state.n_starting == 0 && state.groups.is_empty()) {
                     // Nobody waits for their ends while this has the lock, so no number is another process's yet.
                     mem::take(&mut state.groups).into_values().for_each(|group| group.kill());
                     return;
@@ -106,7 +107,7 @@ impl Commands {
             } else if is_late {
                 return;
             }
-            std::thread::sleep(START_PAUSE);
+            std::thread::sleep(END_PAUSE);
         }
     }
 }
