@@ -14,12 +14,13 @@ use std::{
 use async_trait::async_trait;
 use nix::libc;
 use tokio::{
-    io::{AsyncRead, AsyncReadExt, AsyncWriteExt, Interest, unix::AsyncFd},
+    io::{AsyncWriteExt, Interest, unix::AsyncFd},
     process::Child,
 };
 
 use super::{
-    OUTPUT_BYTES_MAX, Transport, TransportError,
+    Transport, TransportError,
+    heard::{Heard, SILENCE},
     running::{COMMANDS, MARK, Running},
 };
 use crate::command::{Command, Output};
@@ -30,10 +31,6 @@ pub struct LocalShell;
 /// This host, with the variables only that [`goes_to_local_pilots`] names: those who started the manager may have any others, and
 /// tasks must have the same whoever that was.
 pub struct LocalPilots;
-
-/// A command that has ended is heard until nothing was written for so long: what a wrapper leads its output through, as
-/// `tee`, may end a moment later, and a listing of which the end is missing lacks jobs.
-const SILENCE: Duration = Duration::from_secs(10);
 
 /// Names of variables that are of a host and its user, or of the batch job that this process is in.
 const OF_PLACE: [&str; 36] = [
@@ -226,39 +223,6 @@ async fn hear(
         }
     }
     Ok((stdout.bytes, stderr.bytes))
-}
-
-/// Room for what is read at once.
-const PIECE_BYTES: usize = 16 << 10;
-
-/// What comes through a pipe.
-struct Heard<P> {
-    /// `None`: nobody writes any more.
-    pipe: Option<P>,
-    bytes: Vec<u8>,
-}
-
-impl<P: AsyncRead + Unpin> Heard<P> {
-    fn by(pipe: Option<P>) -> Heard<P> {
-        Heard { pipe, bytes: Vec::new() }
-    }
-
-    fn is_over(&self) -> bool {
-        self.pipe.is_none()
-    }
-
-    /// Waits for more, unless it is more than any batch system has to say. Nothing is lost if this is dropped.
-    async fn more(&mut self) -> io::Result<()> {
-        let Some(pipe) = &mut self.pipe else { return Ok(()) };
-        self.bytes.reserve(PIECE_BYTES);
-        if pipe.read_buf(&mut self.bytes).await? == 0 {
-            self.pipe = None;
-        }
-        match self.bytes.len() > OUTPUT_BYTES_MAX {
-            true => Err(io::ErrorKind::FileTooLarge.into()),
-            false => Ok(()),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Transports run an adapter's commands where its platform is reached.
 
 mod account;
+mod heard;
 mod local;
 mod running;
 mod ssh;
