@@ -3,10 +3,14 @@
 use std::{
     io::Write,
     net::TcpStream,
+    os::unix::fs::PermissionsExt,
     process::{Child, Command, Stdio},
+    sync::Arc,
 };
 
+use adapters::transport::{Nobody, Ssh, SshError, TransportError};
 use nix::sys::signal::Signal;
+use profiles::site::SshProgram;
 use tests::{
     Sandbox,
     sshd::{self, CODE, Sshd},
@@ -173,6 +177,75 @@ fn a_jump_host_that_asks_for_a_person_is_waited_for_and_a_login_finds_the_manage
 }
 
 #[test]
+fn ctrl_c_at_a_question_of_a_host_ends_the_command_and_is_no_fault() {
+    let sandbox = Sandbox::new();
+    if Command::new("script").arg("--version").output().is_err() {
+        return tests::skipped("there is no program `script`, which makes terminals");
+    }
+    let Some(()) = prepare(&sandbox) else { return };
+    let config = sandbox.path().join("ssh_config");
+    let attach = format!("platform attach hosts new --ssh host --ssh-config {} --print", config.display());
+    for command in ["platform login far", "platform check far --no-probe", &attach] {
+        let mut child = at_terminal(&sandbox, &format!("{command}; echo code $?; stty -a"));
+        let mut keyboard = child.stdin.take().expect("a keyboard");
+        until("the host asks", || sandbox.read("screen").contains("assword:"));
+        keyboard.write_all(b"\x03").expect("it is typed");
+        assert!(child.wait().expect("it ends").success());
+        let screen = sandbox.read("screen");
+        let (said, terminal) = screen.split_once("code ").expect("an exit code");
+        assert!(terminal.starts_with("130"), "{command}: {screen}");
+        assert!(terminal.contains(" echo ") && terminal.contains(" icanon "), "{command}: {screen}");
+        for word in ["failed", "FAILED", "Authenticated", "without a word", "does not let"] {
+            assert!(!said.contains(word), "{command}: {screen}");
+        }
+    }
+    assert_eq!(n_logins(&sandbox), 0);
+}
+
+#[test]
+fn a_circle_of_jump_hosts_is_told_and_ssh_is_not_started() {
+    let sandbox = Sandbox::new();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let Some(ssh) = std::env::split_paths(&path).map(|folder| folder.join("ssh")).find(|ssh| ssh.is_file())
+    else {
+        return tests::skipped("there is no program `ssh`");
+    };
+    // In its place is one that only asks the real one what the configuration says: that may never be let into a circle.
+    let started = sandbox.path().join("started");
+    let script = format!(
+        "#!/bin/sh\ncase \" $* \" in *' -G '*) exec {} \"$@\";; esac\necho \"$@\" >> {}\necho the end >&2; exit 255\n",
+        ssh.display(),
+        started.display()
+    );
+    let in_place = sandbox.write("bin/ssh", &script);
+    std::fs::set_permissions(&in_place, PermissionsExt::from_mode(0o755)).expect("a program");
+    let config = sandbox.write(
+        "ssh_config",
+        "Host gate\n HostName gate.site.org\nHost free\n ProxyJump none\nHost *\n ProxyJump gate\n",
+    );
+    let platform = |name: &str| {
+        format!(
+            "  - {{name: {name}, adapter: hosts, ssh: {name}, ssh_config: {}, cores: 1}}\n",
+            config.display()
+        )
+    };
+    sandbox.write("manager.yaml", &format!("platforms:\n{}{}", platform("far"), platform("free")));
+    let checked = |name: &str| {
+        let mut command = sandbox.command(&["platform", "check", name, "--no-probe"]);
+        let bin = in_place.parent().expect("a folder");
+        command.env("PATH", format!("{}:{}", bin.display(), path.to_string_lossy()));
+        let output = command.output().expect("it runs");
+        (output.status.code(), tests::text(&output.stdout))
+    };
+    let (code, said) = checked("far");
+    assert_eq!(code, Some(3), "{said}");
+    assert!(said.contains("its jump hosts lead in a circle (far, gate, gate)"), "{said}");
+    assert!(!started.exists(), "{}", sandbox.read("started"));
+    let (code, said) = checked("free");
+    assert!(code == Some(3) && said.contains("the end") && started.exists(), "{said}");
+}
+
+#[test]
 fn a_login_says_what_is_wrong() {
     let sandbox = Sandbox::new();
     sandbox.write("manager.yaml", "platforms: [{name: here, adapter: local}, {name: far, adapter: hosts, ssh: a, transport: libssh2, cores: 1}]\n");
@@ -185,4 +258,78 @@ fn a_login_says_what_is_wrong() {
         let said = tests::text(&refused.stderr);
         assert!(refused.status.code() == Some(2) && said.contains(words), "{name}: {said}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn certificates_that_do_not_count_and_files_that_are_missing_are_named() {
+    let sandbox = Sandbox::new();
+    let keys = sandbox.path().join("keys");
+    std::fs::create_dir(&keys).expect("a folder");
+    let keygen = |words: &[&str]| {
+        let keygen = Command::new("ssh-keygen").arg("-q").args(words).current_dir(&keys).output();
+        keygen.is_ok_and(|output| output.status.success())
+    };
+    let make = |name: &str, kind: &str| keygen(&["-t", kind, "-N", "", "-f", name]);
+    if !(make("users", "ed25519")
+        && make("hosts", "ed25519")
+        && make("host", "ecdsa")
+        && make("me", "ed25519"))
+    {
+        return tests::skipped("there is no program `ssh-keygen`");
+    }
+    assert!(keygen(&["-s", "hosts", "-h", "-I", "the host", "-n", "elsewhere", "host.pub"]));
+    let folder = keys.display();
+    let more = format!(
+        "HostKey {folder}/host\nHostCertificate {folder}/host-cert.pub\nTrustedUserCAKeys {folder}/users.pub\n\
+         KbdInteractiveAuthentication no"
+    );
+    let Some(sshd) = Sshd::start(&sandbox, "host", &more) else { return };
+    let configuration = sshd
+        .client_configuration("IdentityAgent none")
+        .replace(&sshd.file("id").display().to_string(), &format!("{folder}/me"));
+    let config = sandbox.path().join("ssh_config");
+    let by_key = |configuration: &str| {
+        sandbox.write("ssh_config", configuration);
+        let config = Some(config.display().to_string());
+        let ssh = Ssh::new("host".to_owned(), config, Some(SshProgram::Openssh), Arc::new(Nobody));
+        ssh.with_sockets_in(sandbox.path().join("sockets"))
+    };
+    let refused = async |configuration: &str| match by_key(configuration).connect().await {
+        Err(TransportError::NotConnected(SshError::Refused { tried, .. })) => tried,
+        result => panic!("{result:?}"),
+    };
+    let user = sshd::user();
+    let certify = |names: &str, more: &[&str]| {
+        assert!(keygen(&[&["-s", "users", "-I", "me", "-n", names], more, &["me.pub"]].concat()));
+    };
+    let file = format!("certificate {folder}/me-cert.pub: ");
+    for (names, more, why) in [
+        (user.as_str(), &["-V", "20200101000000Z:20200102000000Z"][..], "it expired on 2020-01-02 00:00 UTC"),
+        ("somebody,else", &[], "it is for somebody, else and not for "),
+        (&user, &["-O", "source-address=192.0.2.0/24"], "it may be used from 192.0.2.0/24 only"),
+    ] {
+        certify(names, more);
+        let tried = refused(&configuration).await;
+        assert!(tried.starts_with(&format!("{file}{why}")), "{tried}");
+    }
+    let missing = refused(&configuration.replace(&format!("{folder}/me"), &format!("{folder}/none"))).await;
+    assert!(missing.starts_with(&format!("no such identity: {folder}/none: No such file")), "{missing}");
+    certify(&user, &[]);
+    by_key(&configuration).connect().await.expect("a certificate that counts");
+
+    // The host's own certificate is of an authority that nobody here knows.
+    sshd.be_known(&[]);
+    let authority = Command::new("ssh-keygen").arg("-lf").arg(keys.join("hosts.pub")).output();
+    let authority = tests::text(&authority.expect("ssh-keygen runs").stdout);
+    let authority = authority.split(' ').nth(1).expect("a fingerprint");
+    let unknown = async || match by_key(&configuration).connect().await {
+        Err(TransportError::NotConnected(error @ SshError::UnknownHostKey { .. })) => error.to_string(),
+        result => panic!("{result:?}"),
+    };
+    let said = unknown().await;
+    assert!(said.contains(&format!(", signed by the authority {authority}; compare it")), "{said}");
+    let public = std::fs::read_to_string(keys.join("hosts.pub")).expect("a key");
+    std::fs::write(sshd.file("known_hosts"), format!("@cert-authority * {public}")).expect("known hosts");
+    let said = unknown().await;
+    assert!(said.contains("(its certificate does not count: name is not a listed principal)"), "{said}");
 }

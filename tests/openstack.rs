@@ -294,9 +294,10 @@ fn services_are_known_by_their_certificates(sandbox: &Sandbox, cloud: &OpenStack
     let keystone = Between::start_with_tls(cloud.url(0, "").replace("http://", ""), &of_keystone);
     let clouds = fs::read_to_string(cloud.clouds_file()).expect("clouds.yaml");
     let https = clouds.replace(&cloud.url(0, ""), &format!("https://{}", keystone.address()));
-    let trusting = |authority: &Path| {
-        https.replace("\"region_name\"", &format!("\"cacert\": \"{}\", \"region_name\"", authority.display()))
+    let with = |field: &str, value: &str| {
+        https.replace("\"region_name\"", &format!("\"{field}\": \"{value}\", \"region_name\""))
     };
+    let trusting = |authority: &Path| with("cacert", &authority.display().to_string());
     let check_says = |clouds: &str, of_system: &Path, expected: &str| {
         let file = sandbox.write("tls.yaml", clouds).display().to_string();
         let manager = manager.replace(&cloud.clouds_file().display().to_string(), &file);
@@ -313,6 +314,9 @@ fn services_are_known_by_their_certificates(sandbox: &Sandbox, cloud: &OpenStack
     check_says(&trusting(&of_keystone), &of_nova, known);
     // It stands in place of the system's.
     check_says(&trusting(&of_nova), &of_keystone, unknown);
+    check_says(&with("verify", &of_keystone.display().to_string()), &of_nova, known);
+    // No word switches the check off.
+    check_says(&with("verify", "no"), &of_nova, "failed to read the certificates no of `verify`");
     // Keystone by plain http says that Nova is not.
     let no_authority = sandbox.write("none.pem", "");
     check_says(&clouds, &no_authority, known);

@@ -18,6 +18,7 @@ mod placement;
 mod servers;
 #[cfg(test)]
 mod tests;
+mod tls;
 mod wire;
 mod yaml;
 
@@ -557,8 +558,8 @@ impl OpenStack {
         let (cloud, clouds_file) = (self.cloud.cloud.clone(), self.cloud.clouds_file.clone());
         // They may be on a file system that hangs.
         let find = move || {
-            let file = |path: &Path| std::fs::read_to_string(path).ok();
-            let around = Surroundings { variable: &|name| std::env::var(name).ok(), file: &file };
+            let around =
+                Surroundings { variable: &|name| std::env::var_os(name), file: &|path| std::fs::read(path) };
             Credentials::find(cloud.as_deref(), clouds_file.as_deref().map(Path::new), &around)
         };
         tokio::task::spawn_blocking(find).await.map_err(|error| error.to_string())?
@@ -593,7 +594,8 @@ fn words(error: &reqwest::Error) -> String {
         words = format!("{words}{separator}{error}");
         cause = error.source();
     }
-    words
+    let way_out = tls::way_out(&words);
+    words + way_out
 }
 
 /// The same of a request, with the server that it was for. The rest of its address may be secret.

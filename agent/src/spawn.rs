@@ -149,6 +149,8 @@ pub struct Exit {
     pub stderr: Vec<u8>,
     /// Whether the kernel ended it because memory ran out, as far as the kernel counts that.
     pub is_out_of_memory: bool,
+    /// How long its main thread computed, and was ready and waited for a CPU, in nanoseconds. Only some short tasks have it.
+    pub scheduled_ns: Option<[u64; 2]>,
     /// Whether it did not ignore the signal that [`Spawner::note_signal`] told of.
     pub was_signalled: bool,
     /// Whether standard output was longer than its limit.
@@ -172,6 +174,7 @@ impl Exit {
             stdout: Vec::new(),
             stderr: Vec::new(),
             is_out_of_memory: false,
+            scheduled_ns: None,
             was_signalled: false,
             is_stdout_truncated: false,
             is_stderr_truncated: false,

@@ -3,7 +3,9 @@
 //! how long it was ready and waited (`/proc/PID/schedstat`), and for the machine what a hypervisor has stolen; where it
 //! counts no waiting, its figures of pressure (PSI) stand for that.
 //!
-//! What is measured is how much waiting comes with each second of computing, of all tasks of the pilot that run.
+//! What is measured is how much waiting comes with each second of computing, of all tasks of the pilot that run. Looks
+//! from time to time find long tasks. Of short ones they find only a part, and some before they have computed at all, so
+//! those count when they end.
 
 use std::{
     collections::HashMap,
@@ -49,6 +51,8 @@ struct Shared {
     is_over: AtomicBool,
     /// Microseconds of waiting that come with a second of computing.
     wait_us: AtomicU64,
+    /// Nanoseconds that short tasks which ended since the last look have computed, and have waited.
+    ended: [AtomicU64; 2],
 }
 
 impl Starvation {
@@ -69,6 +73,13 @@ impl Starvation {
         self.shared.is_busy.store(is_busy, Ordering::SeqCst);
         if is_busy && self.shared.is_asleep.swap(false, Ordering::SeqCst) {
             self.looker.iter().for_each(Thread::unpark);
+        }
+    }
+
+    /// Counts a short task that has ended: for how many nanoseconds it computed, and waited for a CPU.
+    pub fn note_ended(&self, times_ns: [u64; 2]) {
+        for (sum, time_ns) in self.shared.ended.iter().zip(times_ns) {
+            sum.fetch_add(time_ns, Ordering::Relaxed);
         }
     }
 
@@ -106,7 +117,8 @@ fn look(shared: &Shared) {
         thread::park_timeout(pause);
         let began = Instant::now();
         let tasks: Vec<libc::pid_t> = family(own).into_iter().filter(|pid| *pid != own).collect();
-        let ratio = meter.look(&tasks, began);
+        let ended = shared.ended.each_ref().map(|sum| sum.swap(0, Ordering::Relaxed));
+        let ratio = meter.look(&tasks, ended, began);
         shared.wait_us.store((ratio * 1e6) as u64, Ordering::Relaxed);
         pause = PAUSE_MIN.max(began.elapsed() * PAUSE_OF_COST);
     }
@@ -136,8 +148,9 @@ impl Meter {
         Meter { root: root.to_owned(), threads: HashMap::new(), sums: [0.0; 2], ticks, pressure }
     }
 
-    /// Seconds of waiting that come with each second in which these processes compute.
-    fn look(&mut self, pids: &[libc::pid_t], now: Instant) -> f64 {
+    /// Returns the seconds of waiting that come with each second in which these processes compute, and those that have ended
+    /// since the last look, with their nanoseconds of computing and waiting.
+    fn look(&mut self, pids: &[libc::pid_t], ended: [u64; 2], now: Instant) -> f64 {
         let by_pressure = self.by_pressure(now);
         let stolen = self.stolen();
         let mut found = HashMap::new();
@@ -153,7 +166,7 @@ impl Meter {
         }
         // Where the kernel counts no waiting there are no such files.
         let ratio = if found.is_empty() { by_pressure.filter(|_| !pids.is_empty()) } else { None };
-        self.sums = self.sums.map(|sum| sum * MEMORY);
+        self.sums = [0, 1].map(|n| self.sums[n] * MEMORY + ended[n] as f64);
         for (id, times) in &found {
             let before = self.threads.get(id).copied().unwrap_or_default();
             // A number that was given out again begins anew.
@@ -187,7 +200,7 @@ impl Meter {
 }
 
 /// Time of running and of waiting in nanoseconds.
-fn schedstat(path: &Path) -> Option<[u64; 2]> {
+pub(crate) fn schedstat(path: &Path) -> Option<[u64; 2]> {
     let text = fs::read_to_string(path).ok()?;
     let mut fields = text.split_whitespace().map(str::parse);
     Some([fields.next()?.ok()?, fields.next()?.ok()?])
@@ -234,11 +247,23 @@ mod tests {
         let mut meter = Meter::new(root.path());
         write(root.path(), "proc/7/task/7/schedstat", "1000 500 3\n");
         write(root.path(), "proc/7/task/8/schedstat", "1000 1500 3\n");
-        assert_eq!(meter.look(&[7], Instant::now()), 1.0);
+        assert_eq!(meter.look(&[7], [0; 2], Instant::now()), 1.0);
         // Half of what was before counts: 1000 to 1000, and now 4000 to none.
         write(root.path(), "proc/7/task/7/schedstat", "5000 500 3\n");
-        assert_eq!(meter.look(&[7], Instant::now()), 0.2);
-        assert_eq!(meter.look(&[], Instant::now()), 0.2, "nobody runs, and nothing is known anew");
+        assert_eq!(meter.look(&[7], [0; 2], Instant::now()), 0.2);
+        assert_eq!(meter.look(&[], [0; 2], Instant::now()), 0.2, "nobody runs, and nothing is known anew");
+    }
+
+    #[test]
+    fn short_tasks_count_when_they_end() {
+        let root = tempfile::tempdir().unwrap();
+        write(root.path(), "proc/stat", "cpu  100 0 0 500 0 0 0 0 0 0\n");
+        let mut meter = Meter::new(root.path());
+        // The one that runs waits for its first turn.
+        write(root.path(), "proc/7/task/7/schedstat", "0 0 0\n");
+        assert_eq!(meter.look(&[7], [20_000, 240_000], Instant::now()), 12.0);
+        assert_eq!(meter.look(&[7], [0; 2], Instant::now()), 12.0, "nothing is known anew");
+        assert_eq!(meter.look(&[7], [35_000, 0], Instant::now()), 1.5);
     }
 
     #[test]
@@ -248,7 +273,7 @@ mod tests {
         let mut meter = Meter::new(root.path());
         write(root.path(), "proc/7/task/7/schedstat", "1000 0 3\n");
         write(root.path(), "proc/stat", "cpu  140 10 50 900 70 0 0 100 0 0\n");
-        assert_eq!(meter.look(&[7], Instant::now()), 0.5);
+        assert_eq!(meter.look(&[7], [0; 2], Instant::now()), 0.5);
     }
 
     #[test]
@@ -261,7 +286,7 @@ mod tests {
         let mut meter = Meter::new(root.path());
         let began = meter.pressure.as_ref().unwrap().2;
         write(root.path(), "proc/pressure/cpu", &told(1000 + 750_000));
-        let ratio = meter.look(&[7], began + Duration::from_secs(1));
+        let ratio = meter.look(&[7], [0; 2], began + Duration::from_secs(1));
         assert!((ratio - 3.0).abs() < 0.01, "{ratio}");
     }
 

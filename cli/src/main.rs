@@ -76,6 +76,7 @@ fn begin() -> ExitCode {
             }
             // What still runs there serves nobody any more.
             runtime.shutdown_background();
+            terminal::restore();
             result
         }
         Err(error) => Err(Failure::infrastructure(format!("cannot start threads: {error}"))),

@@ -1,8 +1,15 @@
 //! Questions of hosts, asked on the terminal.
 
-use std::io::{IsTerminal, Write};
+use std::{
+    io::{IsTerminal, Write},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use adapters::transport::{Asker, Prompt};
+use nix::sys::termios::{SetArg, Termios, tcgetattr, tcsetattr};
 
 use crate::show;
 
@@ -35,13 +42,39 @@ impl Asker for Terminal {
     fn lends_terminal(&self) -> bool {
         self.is_lent && is_at_terminal()
     }
+
+    fn interrupt(&self) {
+        IS_INTERRUPTED.store(true, Ordering::Relaxed);
+    }
+}
+
+static IS_INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// Whether a person has pressed Ctrl-C while a program that this process had started asked at the terminal. That program
+/// gets the signal then, and this process none.
+pub fn is_interrupted() -> bool {
+    IS_INTERRUPTED.load(Ordering::Relaxed)
+}
+
+/// How the terminal was before somebody was asked for what must not be seen.
+static WAS: Mutex<Option<Termios>> = Mutex::new(None);
+
+/// Shows again what is typed, where this process ends while it asks.
+pub fn restore() {
+    if let Some(was) = WAS.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        // Where there is no terminal any more nobody wants it.
+        let _ = tcsetattr(std::io::stdin(), SetArg::TCSADRAIN, &was);
+    }
 }
 
 fn answer(prompt: &Prompt) -> Option<String> {
     // Hosts may write what they like: no control characters.
     let text: String = prompt.text.chars().filter(|c| !c.is_control()).collect();
     if prompt.is_secret {
-        return rpassword::prompt_password(text).ok();
+        *WAS.lock().unwrap_or_else(PoisonError::into_inner) = tcgetattr(std::io::stdin()).ok();
+        let answer = rpassword::prompt_password(text).ok();
+        *WAS.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        return answer;
     }
     write!(std::io::stderr(), "{text}").ok()?;
     let mut line = String::new();

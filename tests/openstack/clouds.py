@@ -31,8 +31,8 @@ SERVICES = ['compute', 'image', 'network', 'placement']
 ROWS = []
 
 
-def row(name, files, cloud='lab', variables=None):
-    ROWS.append({'name': name, 'files': files, 'variables': variables or {}, 'cloud': cloud})
+def row(name, files, cloud='lab', variables=None, **encoding):
+    ROWS.append({'name': name, 'files': files, 'variables': variables or {}, 'cloud': cloud, **encoding})
 
 
 def lab(name, fields, more=None):
@@ -92,6 +92,7 @@ for name, written in [
     ('1:30', '1:30'), ('1:30:15.5', '1:30:15.5'), ('+7', '+7'), ('-0', '-0'), ('007', '007'), ('.5', '.5'), ('5.', '5.'),
     ('.inf', '.inf'), ('1e400.', '1e400.'), ('123456789012345678901.5', '123456789012345678901.5'),
     ('0.00001', '0.00001'), ('quoted', '"0123"'), ('y', 'y'), ('text with a colon', "'a: b'"), ('#', '"a#b c"'),
+    ('0:30.5', '0:30.5'), ('1:59:59.999', '1:59:59.999'), ('0:30', '0:30'), ('!!float 1', '!!float 1'),
     ('!!str', '!!str 0123'), ('umlaut', 'päss'), ('a backslash', '"\\\\x\\u00e9"'),
 ]:
     password(name, written)
@@ -113,11 +114,28 @@ lab('regions with values',
     f'auth: {{{FULL}}}, regions: [{{name: two, values: {{interface: internal, auth: {{username: eve}}}}}}, one]')
 lab('region in the URL',
     f'auth: {{auth_url: "https://{{region_name}}.host/v3", username: ada, password: hush, project_id: p}}, region_name: one')
+for field, written in [
+    ('cacert', '/etc/{region_name}.pem'), ('cert', '/etc/{region_name}/{interface}.pem'), ('verify', '{region_name}'),
+    ('compute_endpoint_override', 'http://nova/{region_name}/{{x}}'), ('compute_interface', '{interface}'),
+    ('cacert', '/etc/{nothing}.pem'), ('cacert', '/etc/{.pem'), ('cacert', '/etc/}.pem'),
+]:
+    lab(f'{written} in {field}', f'auth: {{{FULL}}}, region_name: one, {field}: "{written}"')
+lab('other fields in the URL',
+    'auth: {auth_url: "https://host/{interface}/{x}/v3", username: ada, password: hush, project_id: p}, x: y, region_name: one')
+lab('fields that are none in the URL', 'auth: {auth_url: "https://host/{x}/v3", username: ada, password: hush, project_id: p}')
 lab('a number as a region', f'auth: {{{FULL}}}, region_name: "7"')
 lab('cacert', f'cacert: /etc/ca.pem, auth: {{{FULL}}}')
 lab('cacert with ~', f'cacert: ~/ca.pem, auth: {{{FULL}}}')
 lab('verify false', f'verify: false, auth: {{{FULL}}}')
 lab('verify no', f'verify: no, cacert: /etc/ca.pem, auth: {{{FULL}}}')
+for written in ['"no"', '"off"', '"0"', '0', 'n', '"false"', '"true"', '~', 'true', '/etc/ca.pem', '~/ca.pem']:
+    lab(f'verify: {written}', f'verify: {written}, auth: {{{FULL}}}')
+lab('verify a path, and cacert', f'verify: /etc/one.pem, cacert: /etc/two.pem, auth: {{{FULL}}}')
+lab('verify a path, and insecure', f'verify: /etc/one.pem, insecure: true, auth: {{{FULL}}}')
+lab('verify false and cacert', f'verify: false, cacert: /etc/ca.pem, auth: {{{FULL}}}')
+lab('cert', f'cert: ~/me.pem, auth: {{{FULL}}}')
+lab('cert and key', f'cert: /etc/me.pem, key: ~/me.key, auth: {{{FULL}}}')
+lab('key', f'key: ~/me.key, auth: {{{FULL}}}')
 lab('insecure', f'insecure: true, auth: {{{FULL}}}')
 lab('insecure as a text', f'insecure: "True", auth: {{{FULL}}}')
 lab('insecure 1', f'insecure: "1", auth: {{{FULL}}}')
@@ -162,6 +180,19 @@ row('OS_CLIENT_SECURE_FILE', {
     'clouds.yaml': f'clouds: {{lab: {{auth: {{{BARE}}}}}}}', '~/mine.yaml': 'clouds: {lab: {auth: {password: hush}}}',
     'secure.yaml': 'clouds: {lab: {auth: {password: other}}}'},
     variables={'OS_CLIENT_SECURE_FILE': '@HOME@/mine.yaml'})
+lab('a password with braces', f'auth: {{auth_url: {URL}, username: "{{x", password: "{{y}}", project_id: p}}, description: "{{x}}", x: y')
+HERE = f'clouds: {{lab: {{auth: {{{BARE}, password: "päss"}}}}}}'
+ELSEWHERE = f'clouds: {{lab: {{auth: {{auth_url: {URL}, username: eve, password: other, project_id: home}}}}}}'
+for encoding in ['utf-8', 'latin-1', 'utf-16']:
+    row(f'clouds.yaml in {encoding}', {'clouds.yaml': HERE, f'{HOME}clouds.yaml': ELSEWHERE}, encoding=encoding)
+    row(f'secure.yaml in {encoding}', {'clouds.yaml': ELSEWHERE, 'secure.yaml': 'clouds: {lab: {auth: {password: "ß"}}}'},
+        encoding=encoding)
+    row(f'clouds-public.yaml in {encoding}', {
+        'clouds.yaml': f'clouds: {{lab: {{profile: site, auth: {{{FULL}}}}}}}',
+        'clouds-public.yaml': 'public-clouds: {site: {region_name: "Zürich"}}'}, encoding=encoding)
+row('secure.yaml alone', {'secure.yaml': f'clouds: {{lab: {{auth: {{{FULL}}}}}}}'})
+row('a character beyond U+FFFF', {'clouds.json': json.dumps({'clouds': {'lab': {'auth': {
+    'auth_url': URL, 'username': 'ada', 'password': '\\😀', 'project_id': '😀x'}}}})})
 PROFILE = 'username: ada, password: hush, project_name: lab, user_domain_id: d, project_domain_id: d'
 for profile in ['rackspace', 'otc', 'catalyst', 'ultimum', 'limestonenetworks', 'citycloud', 'ibmcloud']:
     lab(f'profile {profile}', f'profile: {profile}, auth: {{{PROFILE}}}')
@@ -190,6 +221,10 @@ for name, value in [('OS_REGION_NAME', 'one'), ('OS_INTERFACE', 'internal'), ('O
                     ('OS_CACERT', '~/ca.pem'), ('OS_INSECURE', 'true'), ('OS_INSECURE', '1'),
                     ('OS_COMPUTE_ENDPOINT_OVERRIDE', 'http://nova'), ('OS_AUTH_TYPE', 'v3password')]:
     row(f'{name}={value}', {}, cloud=None, variables={**VARIABLES, name: value})
+for name, value in [('OS_VERIFY', 'false'), ('OS_VERIFY', '0'), ('OS_VERIFY', '/etc/ca.pem'), ('OS_CERT', '~/me.pem')]:
+    row(f'{name}={value}', {}, cloud=None, variables={**VARIABLES, name: value})
+row('OS_PROFILE', {}, cloud=None, variables={
+    'OS_PROFILE': 'zetta', 'OS_USERNAME': 'ada', 'OS_PASSWORD': 'hush', 'OS_PROJECT_ID': 'p'})
 row('OS_DOMAIN_NAME', {}, cloud=None, variables={
     'OS_AUTH_URL': URL, 'OS_USERNAME': 'ada', 'OS_PASSWORD': 'hush', 'OS_PROJECT_NAME': 'lab', 'OS_DOMAIN_NAME': 'physics'})
 row('application credential by variables', {}, cloud=None, variables={
@@ -245,7 +280,9 @@ def means(row, home):
     config = loader.OpenStackConfig()
     region = config.get_one(cloud=row['cloud'])
     url, request = asked(region.get_auth())
-    verify = region.get_requests_verify_args()[0]
+    verify, certificate = region.get_requests_verify_args()
+    if not isinstance(certificate, tuple):
+        certificate = (certificate, None)
     interfaces = [region.get_interface(service) for service in SERVICES]
     return {
         'url': url,
@@ -253,7 +290,9 @@ def means(row, home):
         'region': region.region_name or '',
         'interfaces': [interface.removesuffix('URL') for interface in interfaces],
         'overrides': [region.get_endpoint(service) for service in SERVICES],
-        'verify': verify if isinstance(verify, bool) else verify.replace(home, '@HOME@'),
+        # None is what requests verifies by default.
+        'verify': True if verify is None else verify if isinstance(verify, bool) else verify.replace(home, '@HOME@'),
+        'certificate': [path and path.replace(home, '@HOME@') for path in certificate],
     }
 
 
@@ -275,7 +314,7 @@ def run(row):
                 for name, text in row['files'].items():
                     path = name.replace('~', home) if name.startswith('~') else f'{here}/{name}'
                     os.makedirs(os.path.dirname(path), exist_ok=True)
-                    with open(path, 'w') as file:
+                    with open(path, 'w', encoding=row.get('encoding', 'utf-8')) as file:
                         file.write(text)
                 os.chdir(here)
                 try:

@@ -2,7 +2,10 @@
 //! `secure.yaml`, profiles, regions, old names of fields. `tests/openstack/clouds.py` records what openstacksdk makes of
 //! such files, and a test here compares.
 
-use std::path::{Path, PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 use super::{
     credentials::Surroundings,
@@ -115,31 +118,19 @@ impl Entry {
         file: Option<&Path>,
         around: &Surroundings<'_>,
     ) -> Result<Entry, String> {
-        let variable = |name: &str| (around.variable)(name).filter(|text| !text.is_empty());
-        let named = cloud.map(str::to_owned).or_else(|| variable("OS_CLOUD"));
-        let of_variables = variable("OS_CLOUD_NAME").unwrap_or_else(|| "envvars".to_owned());
+        let named = match cloud {
+            Some(cloud) => Some(cloud.to_owned()),
+            None => around.text("OS_CLOUD")?,
+        };
+        let of_variables = around.text("OS_CLOUD_NAME")?.unwrap_or_else(|| "envvars".to_owned());
         let is_named = named.as_ref().is_some_and(|name| *name == of_variables);
-        if is_named || (named.is_none() && file.is_none() && variable("OS_AUTH_URL").is_some()) {
+        let is_said = || ["OS_AUTH_URL", "OS_PROFILE"].into_iter().any(|name| around.path(name).is_some());
+        if is_named || (named.is_none() && file.is_none() && is_said()) {
             return Entry::of_variables(around);
         }
         let folders = folders(around);
-        let places = match file {
-            Some(file) => vec![file.to_owned()],
-            None => places(variable("OS_CLIENT_CONFIG_FILE"), &folders, "clouds"),
-        };
-        let Some((path, text)) = first(&places, around) else {
-            let looked = places.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
-            return Err(format!("found no clouds.yaml and no OS_AUTH_URL; looked for {looked}"));
-        };
+        let (path, tree) = tree(file, &folders, around)?;
         let shown = path.display();
-        let mut tree = read_file(path, &text)?;
-        let beside = path.parent().unwrap_or(Path::new("")).to_owned();
-        let folders_of_secrets = if file.is_some() { vec![beside.clone()] } else { folders.clone() };
-        let mut secrets = places_of_secrets(variable("OS_CLIENT_SECURE_FILE"), &folders_of_secrets);
-        secrets.extend(places_of_secrets(None, &[beside]));
-        if let Some((path, text)) = first(&secrets, around) {
-            merge(&mut tree, read_file(path, &text)?);
-        }
         let clouds = tree.get("clouds").and_then(Node::map).filter(|clouds| !clouds.is_empty());
         let Some(clouds) = clouds else { return Err(format!("{shown}: found no `clouds:`")) };
         let names = || clouds.iter().map(|(name, _)| name).collect::<Vec<_>>().join(", ");
@@ -161,20 +152,19 @@ impl Entry {
             return Err(format!("{source}: found no fields; write `auth:` and what belongs to it"));
         };
         let profile = profile(own, &folders, around).map_err(|why| format!("{source}: {why}"))?;
-        Ok(Entry::put_together(source, own, profile))
+        Entry::put_together(source, own, profile).filled()
     }
 
     fn of_variables(around: &Surroundings<'_>) -> Result<Entry, String> {
         let mut own = Map::default();
         for &name in VARIABLES {
-            let value = (around.variable)(&format!("OS_{}", name.to_uppercase()));
-            if let Some(text) = value.filter(|text| !text.is_empty()) {
+            if let Some(text) = around.text(&format!("OS_{}", name.to_uppercase()))? {
                 own.set(name.to_owned(), Node::Text(text));
             }
         }
         let source = "OS_AUTH_URL and its like".to_owned();
         let profile = profile(&own, &folders(around), around).map_err(|why| format!("{source}: {why}"))?;
-        Ok(Entry { is_of_variables: true, ..Entry::put_together(source, &own, profile) })
+        Entry { is_of_variables: true, ..Entry::put_together(source, &own, profile) }.filled()
     }
 
     fn put_together(source: String, own: &Map, profile: Map) -> Entry {
@@ -194,6 +184,29 @@ impl Entry {
         Entry { source, is_of_variables: false, auth, rest: with_underscores(&all) }
     }
 
+    /// Fills in `{region_name}` and its like where addresses and paths say so.
+    fn filled(self) -> Result<Entry, String> {
+        let all = |fields: &Map, shown: &str, is_filled: fn(&str) -> bool| -> Result<Map, String> {
+            let mut all = fields.clone();
+            for (name, value) in fields.iter().filter(|(name, _)| is_filled(name)) {
+                if let Node::Text(text) = value {
+                    let value = with_fields(text, &self.rest)
+                        .map_err(|why| format!("{}: `{shown}{name}`: {why}", self.source))?;
+                    all.set(name.to_owned(), Node::Text(value));
+                }
+            }
+            Ok(all)
+        };
+        let auth = all(&self.auth, "auth.", |name| name == "auth_url")?;
+        let rest = all(&self.rest, "", |name| {
+            ["auth_url", "cacert", "cert", "key", "verify"].contains(&name)
+                || ["interface", "endpoint_type", "endpoint_override", "endpoint"]
+                    .into_iter()
+                    .any(|end| name.ends_with(end))
+        })?;
+        Ok(Entry { auth, rest, ..self })
+    }
+
     /// A field of `auth`, or one beside it. Empty ones are absent.
     pub(super) fn auth(&self, name: &str) -> Option<&Node> {
         let is_there = |node: &&Node| !matches!(node, Node::Null) && **node != Node::Text(String::new());
@@ -211,15 +224,9 @@ impl Entry {
         self.rest.get(name).and_then(text).filter(|text| !text.is_empty())
     }
 
-    /// Returns the value of a field that is true or false.
-    pub(super) fn flag(&self, name: &str) -> Option<bool> {
-        match self.rest.get(name)? {
-            Node::Bool(flag) => Some(*flag),
-            Node::Text(text) => {
-                Some(!["false", "no", "off", "0", ""].contains(&text.to_lowercase().as_str()))
-            }
-            _ => None,
-        }
+    /// A field that is not one of `auth`, as it is.
+    pub(super) fn field(&self, name: &str) -> Option<&Node> {
+        self.rest.get(name)
     }
 
     /// Whether a field says `true`, and nothing else that may be meant so.
@@ -243,10 +250,9 @@ pub(super) fn text(node: &Node) -> Option<String> {
 
 /// Where such files may be, in order. Without a home, there are fewer.
 fn folders(around: &Surroundings<'_>) -> Vec<PathBuf> {
-    let variable = |name: &str| (around.variable)(name).filter(|text| !text.is_empty()).map(PathBuf::from);
-    let of_home = variable("HOME").map(|home| home.join(".config"));
-    let config = variable("XDG_CONFIG_HOME").or_else(|| of_home.clone());
-    let site = variable("XDG_CONFIG_DIRS").unwrap_or_else(|| "/etc/xdg".into());
+    let of_home = around.path("HOME").map(|home| home.join(".config"));
+    let config = around.path("XDG_CONFIG_HOME").or_else(|| of_home.clone());
+    let site = around.path("XDG_CONFIG_DIRS").unwrap_or_else(|| "/etc/xdg".into());
     let below = |folder: Option<PathBuf>| folder.map(|folder| folder.join("openstack"));
     let all = [
         Some(PathBuf::new()),
@@ -261,19 +267,126 @@ fn folders(around: &Surroundings<'_>) -> Vec<PathBuf> {
     folders
 }
 
-fn places(named: Option<String>, folders: &[PathBuf], name: &str) -> Vec<PathBuf> {
+fn places(named: Option<PathBuf>, folders: &[PathBuf], name: &str) -> Vec<PathBuf> {
     let files = folders
         .iter()
         .flat_map(|folder| SUFFIXES.iter().map(move |suffix| folder.join(name).with_extension(suffix)));
-    named.map(PathBuf::from).into_iter().chain(files).collect()
+    named.into_iter().chain(files).collect()
 }
 
-fn places_of_secrets(named: Option<String>, folders: &[PathBuf]) -> Vec<PathBuf> {
-    places(named, folders, "secure")
+/// All that files say, those with secrets too, and where it stands. `file`: the only one that is meant.
+fn tree(
+    file: Option<&Path>,
+    folders: &[PathBuf],
+    around: &Surroundings<'_>,
+) -> Result<(PathBuf, Map), String> {
+    let (found, looked) = match file {
+        Some(file) => (named_file(file, around)?, vec![file.to_owned()]),
+        None => {
+            let places = places(around.path("OS_CLIENT_CONFIG_FILE"), folders, "clouds");
+            (first(&places, around)?, places)
+        }
+    };
+    let beside = found.iter().map(|(path, _)| path.parent().unwrap_or(Path::new("")).to_owned());
+    let folders = if file.is_some() { &[] } else { folders };
+    let folders: Vec<PathBuf> = folders.iter().cloned().chain(beside).collect();
+    let secret = first(&places(around.path("OS_CLIENT_SECURE_FILE"), &folders, "secure"), around)?;
+    let (path, mut tree) = match (found, &secret) {
+        (Some((path, text)), _) => (path.clone(), read_file(&path, &text)?),
+        // All of a cloud may stand there.
+        (None, Some((path, _))) if file.is_none() => (path.clone(), Map::default()),
+        (None, _) => return Err(nothing_found(&looked, around)),
+    };
+    if let Some((path, text)) = &secret {
+        merge(&mut tree, read_file(path, text)?);
+    }
+    Ok((path, tree))
 }
 
-fn first<'p>(places: &'p [PathBuf], around: &Surroundings<'_>) -> Option<(&'p PathBuf, String)> {
-    places.iter().find_map(|path| Some((path, (around.file)(path)?)))
+/// The first file that is there and may be read, with its text. Errors: one that is there cannot be read; a file behind
+/// it may be of another account.
+fn first(places: &[PathBuf], around: &Surroundings<'_>) -> Result<Option<(PathBuf, String)>, String> {
+    for path in places {
+        match (around.file)(path) {
+            Ok(bytes) => return Ok(Some((path.clone(), decoded(path, bytes)?))),
+            Err(error) if is_passed_over(&error) => {}
+            Err(error) => return Err(format!("failed to read {}: {error}", path.display())),
+        }
+    }
+    Ok(None)
+}
+
+/// The same of the only file that is meant; `None`: it is not there.
+fn named_file(path: &Path, around: &Surroundings<'_>) -> Result<Option<(PathBuf, String)>, String> {
+    match (around.file)(path) {
+        Ok(bytes) => Ok(Some((path.to_owned(), decoded(path, bytes)?))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(format!("failed to read {}: {error}", path.display())),
+    }
+}
+
+/// Whether openstacksdk looks on for a file of that name, and an account is hardly meant by it.
+fn is_passed_over(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound
+            | io::ErrorKind::NotADirectory
+            | io::ErrorKind::IsADirectory
+            | io::ErrorKind::PermissionDenied
+    )
+}
+
+/// Where there should have been a file; of those that are there, why they do not count.
+fn nothing_found(places: &[PathBuf], around: &Surroundings<'_>) -> String {
+    let looked = places.iter().map(|path| match (around.file)(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => format!("{} ({error})", path.display()),
+        _ => path.display().to_string(),
+    });
+    let looked = looked.collect::<Vec<_>>().join(", ");
+    format!("found no clouds.yaml and no OS_AUTH_URL; looked for {looked}")
+}
+
+/// A file's text. Errors: the line of what is no UTF-8.
+fn decoded(path: &Path, bytes: Vec<u8>) -> Result<String, String> {
+    String::from_utf8(bytes).map_err(|error| {
+        let (n_right, bytes) = (error.utf8_error().valid_up_to(), error.as_bytes());
+        let line = 1 + bytes.iter().take(n_right).filter(|byte| **byte == b'\n').count();
+        let found = match bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
+            true => "found UTF-16",
+            false => "found a character that is not in UTF-8",
+        };
+        format!("{}, line {line}: {found}; save the file as UTF-8", path.display())
+    })
+}
+
+/// A text whose `{region_name}` and its like stand for fields, as Python's `format` has it. Errors: there is no such
+/// field, or it may not be shown.
+fn with_fields(text: &str, fields: &Map) -> Result<String, String> {
+    let (mut filled, mut rest) = (String::new(), text);
+    while let Some(at) = rest.find(['{', '}']) {
+        filled.push_str(&rest[..at]);
+        rest = &rest[at..];
+        if let Some(brace) = ["{{", "}}"].into_iter().find(|braces| rest.starts_with(*braces)) {
+            filled.push_str(&brace[1..]);
+            rest = &rest[2..];
+            continue;
+        }
+        let name = rest.strip_prefix('{').and_then(|rest| Some((rest.split_once('}')?.0, rest)));
+        let Some((name, after)) = name else {
+            return Err("found a brace that stands alone; write `{{` and `}}` for braces".to_owned());
+        };
+        let is_secret = ["password", "secret", "token", "passcode"].iter().any(|word| name.contains(word));
+        let value = fields.get(name).filter(|_| !is_secret).and_then(self::text);
+        let Some(value) = value else {
+            return Err(format!(
+                "found `{{{}}}`, which stands for no field of this cloud; write the value, or such as `{{region_name}}`",
+                name.chars().take(40).collect::<String>().escape_debug()
+            ));
+        };
+        filled.push_str(&value);
+        rest = &after[name.len() + 1..];
+    }
+    Ok(filled + rest)
 }
 
 fn read_file(path: &Path, text: &str) -> Result<Map, String> {
@@ -355,8 +468,8 @@ fn profile(own: &Map, folders: &[PathBuf], around: &Surroundings<'_>) -> Result<
         return Ok(Map::default());
     };
     let files = places(None, folders, "clouds-public");
-    if let Some((path, text)) = first(&files, around) {
-        let file = read_file(path, &text)?;
+    if let Some((path, text)) = first(&files, around)? {
+        let file = read_file(&path, &text)?;
         let found =
             file.get("public-clouds").and_then(Node::map).and_then(|all| all.get(&name)?.map().cloned());
         if let Some(found) = found {

@@ -1,7 +1,8 @@
 //! Who we are to a cloud: what `clouds.yaml` and its like, or `OS_*`, say, as openstacksdk understands them.
 
 use std::{
-    fmt,
+    ffi::OsString,
+    fmt, io,
     path::{Path, PathBuf},
 };
 
@@ -10,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::{
     clouds::Entry,
+    tls::Tls,
     wire::{Service, Trouble},
     yaml::Node,
 };
@@ -54,10 +56,8 @@ pub(super) struct Credentials {
     pub(super) interfaces: [String; Service::ALL.len()],
     /// Where services are, whatever the catalog says.
     pub(super) overrides: [Option<String>; Service::ALL.len()],
-    /// Whose certificates are trusted, instead of the system's.
-    pub(super) ca_file: Option<PathBuf>,
-    /// Whether the cloud must prove who it is.
-    pub(super) verifies: bool,
+    /// Who is trusted.
+    pub(super) tls: Tls,
     /// Where all this was found, for people.
     pub(super) source: String,
     who: Who,
@@ -76,9 +76,23 @@ enum Who {
 /// What credentials are looked for in.
 pub(super) struct Surroundings<'a> {
     /// A variable of the environment.
-    pub(super) variable: &'a dyn Fn(&str) -> Option<String>,
-    /// A file's text; `None`: there is none.
-    pub(super) file: &'a dyn Fn(&Path) -> Option<String>,
+    pub(super) variable: &'a dyn Fn(&str) -> Option<OsString>,
+    /// What a file holds.
+    pub(super) file: &'a dyn Fn(&Path) -> io::Result<Vec<u8>>,
+}
+
+impl Surroundings<'_> {
+    /// A variable that is a text; `None`: it is empty, or there is none. Errors: it is no text.
+    pub(super) fn text(&self, name: &str) -> Result<Option<String>, String> {
+        let text = (self.variable)(name).filter(|value| !value.is_empty()).map(OsString::into_string);
+        text.transpose()
+            .map_err(|_| format!("{name}: found a character that is not in UTF-8; write it in UTF-8"))
+    }
+
+    /// The same of one that is a path, which may hold any bytes.
+    pub(super) fn path(&self, name: &str) -> Option<PathBuf> {
+        (self.variable)(name).filter(|value| !value.is_empty()).map(PathBuf::from)
+    }
 }
 
 impl Credentials {
@@ -93,7 +107,7 @@ impl Credentials {
         around: &Surroundings<'_>,
     ) -> Result<Credentials, String> {
         let entry = Entry::find(cloud, file, around)?;
-        from_entry(&entry, (around.variable)("HOME")).map_err(|why| format!("{}: {why}", entry.source))
+        from_entry(&entry, around.path("HOME").as_deref()).map_err(|why| format!("{}: {why}", entry.source))
     }
 
     /// The body of a request for a token.
@@ -156,7 +170,7 @@ fn kind(entry: &Entry) -> Result<Kind, String> {
 }
 
 /// `home`: what `~` stands for.
-fn from_entry(entry: &Entry, home: Option<String>) -> Result<Credentials, String> {
+fn from_entry(entry: &Entry, home: Option<&Path>) -> Result<Credentials, String> {
     let called = |name: &str| match entry.is_of_variables {
         true => format!("OS_{}", name.to_uppercase()),
         false => format!("auth.{name}"),
@@ -168,10 +182,9 @@ fn from_entry(entry: &Entry, home: Option<String>) -> Result<Credentials, String
     };
     let need = |name: &str| get(name)?.ok_or_else(|| format!("found no `{}`", called(name)));
     let region = entry.text("region_name");
-    let auth_url = need("auth_url")?.replace("{region_name}", region.as_deref().unwrap_or_default());
-    if !(auth_url.starts_with("https://") || auth_url.starts_with("http://")) {
-        return Err(format!("found `{}` that is no URL", called("auth_url")));
-    }
+    let auth_url = address(&need("auth_url")?).ok_or_else(|| {
+        format!("found `{}` that is no URL; write `https://…` or `http://…`", called("auth_url"))
+    })?;
     // By convention it ends so, and files exist in which it does not.
     let base = auth_url.trim_end_matches('/').trim_end_matches("/v3").trim_end_matches("/v2.0");
     let project = |of: &str| entry.last_text(&[&format!("tenant_{of}"), &format!("project_{of}")]);
@@ -188,6 +201,7 @@ fn from_entry(entry: &Entry, home: Option<String>) -> Result<Credentials, String
         own("id")
             .map(by_id)
             .or_else(|| own("name").map(by_name))
+            // `default_domain` is a field of the program `openstack`, not of openstacksdk.
             .or_else(|| entry.last_text(&["default_domain_id", "default_domain"]).map(by_id))
             .or_else(|| entry.last_text(&["default_domain_name"]).map(by_name))
             .unwrap_or_else(|| by_id("default".to_owned()))
@@ -201,6 +215,11 @@ fn from_entry(entry: &Entry, home: Option<String>) -> Result<Credentials, String
         (Some(trust), ..) => Ok(json!({ "OS-TRUST:trust": { "id": trust } })),
         (None, Some(id), _) => Ok(json!({ "project": { "id": id } })),
         (None, None, Some(name)) => Ok(json!({ "project": { "name": name, "domain": domain("project") } })),
+        (None, None, None) if get("system_scope")?.is_some() => Err(format!(
+            "found `{}`, but servers belong to a project; write `{}` instead",
+            called("system_scope"),
+            called("project_name")
+        )),
         (None, None, None) => Err(format!("found no `{}`", called("project_name"))),
     };
     let who = match kind(entry)? {
@@ -228,11 +247,17 @@ fn from_entry(entry: &Entry, home: Option<String>) -> Result<Credentials, String
         region,
         interfaces: Service::ALL.map(|service| interface(entry, service)),
         overrides: Service::ALL.map(|service| endpoint(entry, service)),
-        ca_file: entry.text("cacert").map(|path| expanded(&path, home)),
-        verifies: !entry.is_true("insecure") && entry.flag("verify") != Some(false),
+        tls: Tls::of(entry, home),
         source: entry.source.clone(),
         who,
     })
+}
+
+/// A URL whose scheme is written in small letters; `None`: it is none.
+fn address(url: &str) -> Option<String> {
+    let (scheme, rest) = url.split_once("://")?;
+    let scheme = scheme.to_ascii_lowercase();
+    ["https", "http"].contains(&scheme.as_str()).then(|| format!("{scheme}://{rest}"))
 }
 
 /// Which of a service's endpoints is meant. The old names count, as they do for openstacksdk.
@@ -251,18 +276,10 @@ fn endpoint(entry: &Entry, service: Service) -> Option<String> {
     of("endpoint_override").or_else(|| of("endpoint"))
 }
 
-/// A path in which `~` may stand for the home.
-fn expanded(path: &str, home: Option<String>) -> PathBuf {
-    match (path.strip_prefix('~'), home) {
-        (Some(""), Some(home)) => home.into(),
-        (Some(rest), Some(home)) if rest.starts_with('/') => format!("{home}{rest}").into(),
-        _ => path.into(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::openstack::tls::Named;
 
     const DEMO: &str = "clouds:\n  demo:\n    auth:\n      auth_url: http://keystone:5000/v3/\n      username: ada\n      \
         project_name: lab\n      user_domain_name: Default\n      project_domain_id: default\n    region_name: one\n";
@@ -277,8 +294,12 @@ mod tests {
             all.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
         };
         let around = Surroundings {
-            variable: &|name| of(variables, name),
-            file: &|path| of(files, &path.display().to_string()),
+            variable: &|name| of(variables, name).map(OsString::from),
+            file: &|path| {
+                of(files, &path.display().to_string())
+                    .map(String::into_bytes)
+                    .ok_or_else(|| io::ErrorKind::NotFound.into())
+            },
         };
         Credentials::find(cloud, None, &around)
     }
@@ -333,7 +354,7 @@ mod tests {
         let text = "clouds: {c: {auth_type: v3applicationcredential, auth: {auth_url: 'https://k', \
             application_credential_id: abc, application_credential_secret: hush}, verify: false}}";
         let found = find(None, &[("clouds.yaml", text)], &[]).expect("credentials");
-        assert_eq!((found.auth_url.as_str(), found.verifies), ("https://k/v3", false));
+        assert_eq!((found.auth_url.as_str(), found.tls.verifies), ("https://k/v3", false));
         let request = found.request();
         let expected = json!({ "id": "abc", "secret": "hush" });
         assert_eq!(request["auth"]["identity"]["application_credential"], expected);
@@ -352,11 +373,11 @@ mod tests {
         ];
         let found = find(None, &[], &variables).expect("credentials");
         assert_eq!(found.request()["auth"]["scope"]["project"], json!({ "id": "77" }));
-        assert_eq!((found.ca_file, found.verifies), (Some("/etc/ca.pem".into()), false));
+        assert_eq!((found.tls.authorities, found.tls.verifies), (None, false));
         // As for openstacksdk, no other word will do: who is in doubt verifies.
         let mut doubtful = variables;
         doubtful[5].1 = "1";
-        assert!(find(None, &[], &doubtful).expect("credentials").verifies);
+        assert!(find(None, &[], &doubtful).expect("credentials").tls.verifies);
         // A cloud's name is looked for in files, whatever else is set.
         let error = find(Some("demo"), &[], &variables).expect_err("no file");
         assert!(error.contains("found no clouds.yaml"), "{error}");
@@ -402,6 +423,112 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_file_that_is_there_and_cannot_be_read_is_never_passed_over_for_another_account() {
+        let of_home = "/home/ada/.config/openstack/clouds.yaml";
+        let full = DEMO.replace("username: ada\n", "username: ada\n      password: hush\n");
+        // What stands in ./NAME, and what comes of it where the home has a whole clouds.yaml.
+        let with = |name: &str, here: &dyn Fn() -> io::Result<Vec<u8>>, file: Option<&str>| {
+            let around = Surroundings {
+                variable: &|name| (name == "HOME").then(|| "/home/ada".into()),
+                file: &|path| match path.display().to_string() {
+                    path if path == name => here(),
+                    path if path == of_home => Ok(full.clone().into_bytes()),
+                    _ => Err(io::ErrorKind::NotFound.into()),
+                },
+            };
+            Credentials::find(Some("demo"), file.map(Path::new), &around)
+        };
+        let latin = || Ok(b"clouds:\n  demo: {password: p\xe4ss}\n".to_vec());
+        let wide = || Ok(b"\xff\xfec\0l\0".to_vec());
+        let no_memory = || Err(io::Error::from_raw_os_error(5));
+        for name in ["clouds.yaml", "secure.yaml"] {
+            let error = with(name, &latin, None).expect_err("Latin-1");
+            let expected =
+                format!("{name}, line 2: found a character that is not in UTF-8; save the file as UTF-8");
+            assert_eq!(error, expected);
+            let error = with(name, &wide, None).expect_err("UTF-16");
+            assert!(error.starts_with(&format!("{name}, line 1: found UTF-16")), "{error}");
+            let error = with(name, &no_memory, None).expect_err("a broken disk");
+            assert!(error.starts_with(&format!("failed to read {name}: Input/output error")), "{error}");
+            // As for openstacksdk.
+            for kind in
+                [io::ErrorKind::NotFound, io::ErrorKind::PermissionDenied, io::ErrorKind::IsADirectory]
+            {
+                assert!(with(name, &|| Err(kind.into()), None).is_ok(), "{kind}");
+            }
+        }
+        // Who names a file means no other, and is told what is wrong with it.
+        let shut = || Err(io::ErrorKind::PermissionDenied.into());
+        let error = with("mine.yaml", &shut, Some("mine.yaml")).expect_err("a shut file");
+        assert!(error.contains("failed to read mine.yaml: permission denied"), "{error}");
+        let error = with("mine.yaml", &latin, Some("mine.yaml")).expect_err("Latin-1");
+        assert!(error.starts_with("mine.yaml, line 2: "), "{error}");
+    }
+
+    #[test]
+    fn files_that_may_not_be_read_are_told_where_no_other_is_found() {
+        let around = Surroundings {
+            variable: &|_| None,
+            file: &|path| match path.starts_with("/etc/openstack") {
+                true => Err(io::ErrorKind::PermissionDenied.into()),
+                false => Err(io::ErrorKind::NotFound.into()),
+            },
+        };
+        let error = Credentials::find(Some("demo"), None, &around).expect_err("no file");
+        assert!(error.contains("looked for clouds.yaml, clouds.yml"), "{error}");
+        assert!(error.contains("/etc/openstack/clouds.yaml (permission denied)"), "{error}");
+    }
+
+    #[test]
+    fn a_variable_that_is_no_text_is_named() {
+        use std::os::unix::ffi::OsStringExt;
+        for name in ["OS_CLOUD", "OS_CLOUD_NAME", "OS_PASSWORD"] {
+            let around = Surroundings {
+                variable: &|asked| match asked {
+                    _ if asked == name => Some(OsString::from_vec(b"p\xe4ss".to_vec())),
+                    "OS_AUTH_URL" => Some("http://k".into()),
+                    _ => None,
+                },
+                file: &|_| Ok(DEMO.into()),
+            };
+            let error = Credentials::find(None, None, &around).expect_err(name);
+            assert!(error.contains(&format!("{name}: found a character that is not in UTF-8")), "{error}");
+            assert!(!error.contains("ss"), "{error}");
+        }
+    }
+
+    #[test]
+    fn schemes_are_written_in_any_letters_and_a_scope_of_the_system_is_no_project() {
+        let with = |auth: &str| {
+            let text = format!("clouds: {{c: {{auth: {{{auth}, username: ada, password: hush}}}}}}");
+            find(None, &[("clouds.yaml", &text)], &[])
+        };
+        let found = with("auth_url: 'HTTPS://Keystone/Path', project_id: p").expect("credentials");
+        assert_eq!(found.auth_url, "https://Keystone/Path/v3");
+        let error = with("auth_url: 'http://k', system_scope: all").expect_err("no project");
+        assert!(error.contains("found `auth.system_scope`, but servers belong to a project"), "{error}");
+        for url in ["ftp://k", "k:5000", "http:k"] {
+            assert!(with(&format!("auth_url: '{url}', project_id: p")).is_err(), "{url}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_filled_in_is_told_by_its_field() {
+        for (fields, expected) in [
+            ("cacert: '/etc/{nothing}.pem'", "`cacert`: found `{nothing}`, which stands for no field"),
+            ("compute_endpoint: 'http://n/{'", "`compute_endpoint`: found a brace that stands alone"),
+            ("cert: '}'", "`cert`: found a brace that stands alone"),
+            ("password: hush, cacert: '{password}'", "`cacert`: found `{password}`, which stands for"),
+            ("cacert: '{auth[username]}'", "`cacert`: found `{auth[username]}`, which stands for"),
+        ] {
+            let text = format!("clouds: {{c: {{auth: {{auth_url: 'http://k', username: a}}, {fields}}}}}");
+            let error = find(None, &[("clouds.yaml", &text)], &[]).expect_err(fields);
+            assert!(error.contains(expected) && error.contains("clouds.yaml, cloud c"), "{fields}: {error}");
+            assert!(!error.contains("hush"), "{error}");
+        }
+    }
+
     /// What openstacksdk makes of files and variables, as `tests/openstack/clouds.py` has recorded it.
     #[test]
     fn files_and_variables_mean_what_they_mean_to_openstacksdk() {
@@ -418,6 +545,16 @@ mod tests {
                 })
                 .collect()
             };
+            let encoded = |text: &str| match row["encoding"].as_str() {
+                Some("latin-1") => text.chars().map(|c| u8::try_from(u32::from(c)).expect("Latin")).collect(),
+                Some("utf-16") => {
+                    let units = std::iter::once(0xfeff).chain(text.encode_utf16());
+                    units.flat_map(u16::to_le_bytes).collect()
+                }
+                _ => text.as_bytes().to_vec(),
+            };
+            let shown =
+                |named: &Named| json!(named.path.display().to_string().replace("/home/ada", "@HOME@"));
             let (files, mut variables) = (texts("files"), texts("variables"));
             variables.iter_mut().for_each(|(_, text)| *text = text.replace("@HOME@", "/home/ada"));
             variables.push(("HOME".into(), "/home/ada".into()));
@@ -425,21 +562,23 @@ mod tests {
                 all.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone())
             };
             let around = Surroundings {
-                variable: &|name| of(&variables, name),
-                file: &|path| of(&files, &path.display().to_string()),
+                variable: &|name| of(&variables, name).map(OsString::from),
+                file: &|path| match of(&files, &path.display().to_string()) {
+                    Some(text) => Ok(encoded(&text)),
+                    None => Err(io::ErrorKind::NotFound.into()),
+                },
             };
             let found = Credentials::find(row["cloud"].as_str(), None, &around);
             let found = found.map(|found| {
+                let own = [&found.tls.certificate, &found.tls.key].map(|named| named.as_ref().map(shown));
                 json!({
                     "url": format!("{}/auth/tokens", found.auth_url),
                     "request": found.request(),
                     "region": found.region.clone().unwrap_or_default(),
                     "interfaces": found.interfaces,
                     "overrides": found.overrides,
-                    "verify": match (found.verifies, &found.ca_file) {
-                        (true, Some(path)) => path.display().to_string().replace("/home/ada", "@HOME@").into(),
-                        (verifies, _) => json!(verifies),
-                    },
+                    "verify": found.tls.authorities.as_ref().map_or(json!(found.tls.verifies), shown),
+                    "certificate": own,
                 })
             });
             let expected = &row["means"];

@@ -2,7 +2,6 @@
 
 use std::{
     fmt,
-    path::Path,
     time::{Duration, Instant},
 };
 
@@ -10,15 +9,12 @@ use profiles::address::shown;
 use serde_json::Value;
 
 use super::{
-    CONNECT_LIMIT, TIME_LIMIT,
     credentials::{Credentials, Secret},
     sent,
+    tls::Ways,
     wire::{Answer, Call, Service, Trouble},
-    words,
 };
 
-/// Who we are for a cloud's services.
-const USER_AGENT: &str = concat!("pilotfish/", env!("CARGO_PKG_VERSION"));
 /// The oldest API of Nova in which servers have tags from the beginning. From 2.69 on Nova answers for a cell that is down.
 const OLDEST: Microversion = Microversion(2, 52);
 /// The newest that we know.
@@ -79,7 +75,10 @@ pub(super) struct Session {
 impl Session {
     /// Signs in.
     pub(super) async fn begin(credentials: &Credentials, number: u64) -> Result<Session, Trouble> {
-        let Ways { http, distrust } = Ways::open(credentials).await.map_err(Trouble::Refused)?;
+        let is_secure = is_https(&credentials.auth_url);
+        let ways = Ways::open(&credentials.tls, is_secure).await;
+        let Ways { http, distrust } =
+            ways.map_err(|why| Trouble::Refused(format!("{}: {why}", credentials.source)))?;
         let url = format!("{}/auth/tokens", credentials.auth_url);
         let began = Instant::now();
         // A token that is lost costs nothing: whatever happened, it may be asked for again.
@@ -103,8 +102,8 @@ impl Session {
         for (_, url) in &mut endpoints {
             *url = url.replace("%(project_id)s", project).replace("%(tenant_id)s", project);
         }
-        if let (Some(why), true) = (distrust, endpoints.iter().any(|(_, url)| url.starts_with("https:"))) {
-            return Err(Trouble::Refused(why));
+        if let (Some(why), true) = (distrust, endpoints.iter().any(|(_, url)| is_https(url))) {
+            return Err(Trouble::Refused(format!("{}: {why}", credentials.source)));
         }
         let name = |what: &str| seen[what]["name"].as_str().unwrap_or("?").to_owned();
         let at = shown(&credentials.auth_url);
@@ -214,6 +213,10 @@ pub(super) fn endpoints(
     }
 }
 
+fn is_https(url: &str) -> bool {
+    url.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https:"))
+}
+
 /// A service's URL without the version that catalogs of some clouds have in it, and which is in our paths.
 fn base(service: Service, url: &str) -> String {
     let url = url.trim_end_matches('/');
@@ -223,58 +226,4 @@ fn base(service: Service, url: &str) -> String {
         Service::Compute | Service::Placement => "",
     };
     url.strip_suffix(version).unwrap_or(url).to_owned()
-}
-
-/// How services are reached.
-struct Ways {
-    http: reqwest::Client,
-    /// Why nobody can be trusted, where this machine has no authorities.
-    distrust: Option<String>,
-}
-
-impl Ways {
-    async fn open(credentials: &Credentials) -> Result<Ways, String> {
-        // Whoever was first has installed one; the same.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let builder = || {
-            reqwest::Client::builder()
-                .connect_timeout(CONNECT_LIMIT)
-                .timeout(TIME_LIMIT)
-                .user_agent(USER_AGENT)
-                // A token goes where the catalog says, and nowhere else.
-                .redirect(reqwest::redirect::Policy::none())
-                .danger_accept_invalid_certs(!credentials.verifies)
-        };
-        let said = |error: reqwest::Error| format!("TLS cannot be set up: {}", words(&error));
-        if let Some(path) = &credentials.ca_file {
-            // As for other clients: these instead of the system's, and where nobody speaks TLS they are not needed.
-            let (trusted, distrust) = match certificates(path).await {
-                Ok(trusted) => (trusted, None),
-                Err(why) if credentials.auth_url.starts_with("http:") => (Vec::new(), Some(why)),
-                Err(why) => return Err(why),
-            };
-            let http = builder().tls_certs_only(trusted).build().map_err(said)?;
-            return Ok(Ways { http, distrust });
-        }
-        match builder().build() {
-            Ok(http) => Ok(Ways { http, distrust: None }),
-            Err(error) if credentials.auth_url.starts_with("http:") => {
-                let http = builder().tls_certs_only([]).build().map_err(said)?;
-                Ok(Ways { http, distrust: Some(said(error)) })
-            }
-            Err(error) => Err(said(error)),
-        }
-    }
-}
-
-async fn certificates(path: &Path) -> Result<Vec<reqwest::Certificate>, String> {
-    let shown = path.display();
-    let bytes = tokio::fs::read(path)
-        .await
-        .map_err(|error| format!("failed to read the certificates {shown}: {error}"))?;
-    let found = reqwest::Certificate::from_pem_bundle(&bytes).unwrap_or_default();
-    match found.is_empty() {
-        true => Err(format!("found no certificate in {shown}")),
-        false => Ok(found),
-    }
 }

@@ -76,7 +76,7 @@ pub(super) fn credentials(more: &str) -> Credentials {
     let auth =
         "auth: {auth_url: 'http://k/v3', application_credential_id: a, application_credential_secret: b}";
     let text = format!("clouds: {{c: {{auth_type: v3applicationcredential, {auth}, {more}}}}}");
-    let around = Surroundings { variable: &|_| None, file: &|_| Some(text.clone()) };
+    let around = Surroundings { variable: &|_| None, file: &|_| Ok(text.clone().into_bytes()) };
     Credentials::find(Some("c"), Some(Path::new("clouds.yaml")), &around).expect("credentials")
 }
 

@@ -1,7 +1,7 @@
 //! YAML as Python's library reads it, of version 1.1: with merge keys, with `yes` and `off`, and with numbers such as
 //! `0123` and `1_000`, which are other numbers or texts in version 1.2. Numbers are texts here, as openstacksdk makes them.
 
-use std::{collections::HashMap, mem};
+use std::{borrow::Cow, collections::HashMap, mem};
 
 use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
 
@@ -93,7 +93,12 @@ enum Key {
 pub(super) fn read(text: &str, is_json: bool) -> Result<Node, Option<usize>> {
     let mut reader = Reader { is_json, root: None, levels: Vec::new(), anchors: HashMap::new(), n_nodes: 0 };
     let mut n_documents = 0;
-    for parsed in Parser::new_from_str(text) {
+    // JSON may stand in a file of YAML.
+    let text = match is_json || text.trim_start().starts_with('{') {
+        true => with_pairs(text),
+        false => Cow::Borrowed(text),
+    };
+    for parsed in Parser::new_from_str(&text) {
         let (event, span) = parsed.map_err(|error| Some(error.marker().line()))?;
         let here = Some(span.start.line());
         if matches!(event, Event::DocumentStart(_)) {
@@ -105,6 +110,41 @@ pub(super) fn read(text: &str, is_json: bool) -> Result<Node, Option<usize>> {
         reader.take(event).ok_or(here)?;
     }
     Ok(reader.root.unwrap_or(Node::Null))
+}
+
+/// The text with characters beyond U+FFFF where JSON writes two halves, `\ud83d\ude00`.
+fn with_pairs(text: &str) -> Cow<'_, str> {
+    let unit = |text: &str| {
+        let digits = text.strip_prefix("\\u")?.get(..4)?;
+        digits.bytes().all(|byte| byte.is_ascii_hexdigit()).then_some(())?;
+        u16::from_str_radix(digits, 16).ok()
+    };
+    let (mut whole, mut rest) = (String::new(), text);
+    while let Some(at) = rest.find('\\') {
+        let (before, escape) = rest.split_at(at);
+        whole.push_str(before);
+        let halves = [unit(escape), escape.get(6..).and_then(unit)];
+        let both =
+            || char::decode_utf16(halves.into_iter().flatten()).next()?.ok().filter(|c| c.len_utf16() == 2);
+        let n_bytes = match both() {
+            Some(c) => {
+                whole.push(c);
+                12
+            }
+            None => {
+                // What is escaped belongs to the backslash.
+                let n_bytes = 1 + escape.chars().nth(1).map_or(0, char::len_utf8);
+                whole.push_str(&escape[..n_bytes]);
+                n_bytes
+            }
+        };
+        rest = &escape[n_bytes..];
+    }
+    if whole.is_empty() {
+        return Cow::Borrowed(text);
+    }
+    whole.push_str(rest);
+    Cow::Owned(whole)
 }
 
 struct Reader {
@@ -174,7 +214,11 @@ impl Reader {
             Some(tag) if tag.handle.is_empty() && tag.suffix == "!" => Some(Node::Text(text.to_owned())),
             Some(tag) => match name_of(tag)?.as_str() {
                 "str" => Some(Node::Text(text.to_owned())),
-                "int" | "float" | "bool" | "null" => Some(plain(text)),
+                "float" => {
+                    let number = float(text).or_else(|| text.replace('_', "").parse().ok().map(python_float));
+                    number.map(Node::Text)
+                }
+                "int" | "bool" | "null" => Some(plain(text)),
                 _ => None,
             },
         }
@@ -273,7 +317,7 @@ fn int(text: &str) -> Option<String> {
     } else if digits.starts_with('0') {
         in_radix(digits, 8)?
     } else if digits.contains(':') {
-        sixties(digits)?
+        parts_of_sixty(digits)?
             .try_fold(0_u128, |n, part| n.checked_mul(60)?.checked_add(part?.parse().ok()?))?
             .to_string()
     } else if digits.starts_with(|c: char| c.is_ascii_digit()) {
@@ -286,8 +330,8 @@ fn int(text: &str) -> Option<String> {
 }
 
 /// The parts of `1:30`; `None` is one that is wrong.
-fn sixties(text: &str) -> Option<impl Iterator<Item = Option<String>>> {
-    text.starts_with(|c: char| ('1'..='9').contains(&c)).then_some(())?;
+fn parts_of_sixty(text: &str) -> Option<impl Iterator<Item = Option<String>>> {
+    text.starts_with(|c: char| c.is_ascii_digit()).then_some(())?;
     let part = |(n, part): (usize, &str)| {
         let is_digit = |c: char| c.is_ascii_digit() || (n == 0 && c == '_');
         let is_small = n == 0 || (part.len() <= 2 && part.parse().is_ok_and(|value: u32| value < 60));
@@ -320,11 +364,14 @@ fn float(text: &str) -> Option<String> {
     let fraction = fraction.replace('_', "");
     let is_bare = before.is_empty();
     if before.contains(':') && exponent.is_none() {
-        let mut value = 0.0_f64;
-        for part in sixties(before)? {
-            value = value * 60.0 + part?.parse::<f64>().ok()?;
+        let mut parts = parts_of_sixty(before)?.collect::<Option<Vec<String>>>()?;
+        // As Python adds them: the last digits depend on it.
+        parts.last_mut()?.push_str(&format!(".{fraction}0"));
+        let (mut value, mut base) = (0.0_f64, 1.0_f64);
+        for part in parts.iter().rev() {
+            value += part.parse::<f64>().ok()? * base;
+            base *= 60.0;
         }
-        value += format!("0.{fraction}0").parse::<f64>().ok()?;
         return Some(python_float(if is_negative { -value } else { value }));
     }
     // `.5` has no sign, and `.` is a text.
@@ -383,6 +430,12 @@ mod tests {
             ("+7", "7"),
             ("1:30", "90"),
             ("1:75", "1:75"),
+            ("0:30.5", "30.5"),
+            ("-0:00:30.25", "-30.25"),
+            ("0:30", "0:30"),
+            ("!!float 1", "1.0"),
+            ("!!float 1_0e2", "1000.0"),
+            ("!!float '.5'", "0.5"),
             ("1.10", "1.1"),
             (".5", "0.5"),
             ("-.5", "-.5"),
@@ -461,6 +514,29 @@ mod tests {
         };
         let laughs: String = (1..9).map(line).collect();
         assert!(read(&format!("a0: &a0 ha\n{laughs}"), false).is_err());
+    }
+
+    #[test]
+    fn json_writes_characters_in_two_halves() {
+        for (written, expected) in [
+            (r"\ud83d\ude00x", Some("😀x")),
+            (r"ä\\\ud83D\uDe00\\ud83d", Some("ä\\😀\\ud83d")),
+            (r"\\ud83d\\ude00", Some(r"\ud83d\ude00")),
+            (r"\u00e9\n", Some("é\n")),
+            // Halves that stand alone are no character.
+            (r"\ud83d", None),
+            (r"\ude00\ud83d", None),
+            (r"\ud83d\u00e9", None),
+        ] {
+            let text = format!("{{\"a\": \"{written}\"}}");
+            for is_json in [true, false] {
+                let read = read(&text, is_json).ok();
+                let found = read.as_ref().and_then(|read| read.map()?.get("a").cloned());
+                assert_eq!(found, expected.map(|text| Node::Text(text.to_owned())), "{written} {is_json}");
+            }
+        }
+        // Where no quotes of JSON are, they are other characters.
+        assert_eq!(value(r"\ud83d\ude00"), Node::Text(r"\ud83d\ude00".to_owned()));
     }
 
     #[test]

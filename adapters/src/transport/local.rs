@@ -121,7 +121,7 @@ impl Transport for LocalShell {
 }
 
 /// A value of [`MARK`] that no other command of this host has.
-fn mark() -> String {
+pub(super) fn mark() -> String {
     static N_COMMANDS: AtomicU64 = AtomicU64::new(0);
     let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     format!("{}-{}-{}", std::process::id(), N_COMMANDS.fetch_add(1, Ordering::Relaxed), began.as_nanos())

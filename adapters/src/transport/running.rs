@@ -66,6 +66,17 @@ impl Commands {
         command: &mut Command,
         mark: Option<String>,
     ) -> io::Result<(Child, Running)> {
+        // Its children are in its process group and end with it: otherwise a shell's `$(qstat)` outlives the shell.
+        self.start_leader(command.process_group(0), mark, |_| false)
+    }
+
+    /// The same of one that begins a process group itself; `spares`: whether one that is outside of that group stays.
+    pub(super) fn start_leader(
+        &'static self,
+        command: &mut Command,
+        mark: Option<String>,
+        spares: fn(Pid) -> bool,
+    ) -> io::Result<(Child, Running)> {
         {
             let mut state = self.lock();
             if state.is_over {
@@ -73,15 +84,14 @@ impl Commands {
             }
             state.n_starting += 1;
         }
-        // Its children are in its process group and end with it: otherwise a shell's `$(qstat)` outlives the shell.
-        let started = command.kill_on_drop(true).process_group(0).spawn();
+        let started = command.kill_on_drop(true).spawn();
         let mut state = self.lock();
         state.n_starting -= 1;
         let child = started?;
         let number = state.n_started;
         state.n_started += 1;
         if let Some(leader) = child.id().and_then(|id| i32::try_from(id).ok()) {
-            state.groups.insert(number, Group { leader: Pid::from_raw(leader), mark });
+            state.groups.insert(number, Group { leader: Pid::from_raw(leader), mark, spares });
         }
         Ok((child, Running { commands: self, number }))
     }
@@ -132,6 +142,11 @@ impl Running {
         .await
     }
 
+    /// Has all of its processes go on. The first of them has ended.
+    pub(super) fn leave(&self) {
+        self.commands.lock().groups.remove(&self.number);
+    }
+
     /// Ends all of its processes; the first of them is to be waited for still.
     pub(super) fn kill(&self) {
         let group = self.commands.lock().groups.remove(&self.number);
@@ -152,6 +167,8 @@ struct Group {
     /// The first of them, whose number is that of its process group.
     leader: Pid,
     mark: Option<String>,
+    /// Whether one that is outside of that group stays.
+    spares: fn(Pid) -> bool,
 }
 
 impl Group {
@@ -159,7 +176,8 @@ impl Group {
     fn kill(&self) {
         let mut found = BTreeSet::new();
         for _ in 0..N_LOOKS_MAX {
-            let new: Vec<Pid> = self.descendants().difference(&found).copied().collect();
+            let all = self.descendants();
+            let new: Vec<Pid> = all.difference(&found).filter(|pid| !(self.spares)(**pid)).copied().collect();
             if new.is_empty() {
                 break;
             }

@@ -150,6 +150,12 @@ pub enum SshError {
         /// By what, and why it failed.
         tried: String,
     },
+    /// The person at the terminal has given up.
+    #[error("the login to {host} was interrupted at the terminal")]
+    Interrupted {
+        /// The host.
+        host: String,
+    },
     /// They do not understand each other.
     #[error("failed to talk with {host}: {what}")]
     Broken {

@@ -119,6 +119,9 @@ impl Driver {
 
     fn note_starved(&mut self, running: &Running, exit: &Exit) {
         self.starvation.set_busy(!self.running.is_empty());
+        if let Some(times_ns) = exit.scheduled_ns {
+            self.starvation.note_ended(times_ns);
+        }
         let core_us = exit.wall_us.saturating_mul(running.n_cores.into());
         let starved_us = self.starvation.of_task(exit.cpu_us, core_us);
         if starved_us > 0 {

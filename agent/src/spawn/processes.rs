@@ -13,6 +13,7 @@ use std::{
         fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
         unix::fs::FileExt,
     },
+    path::Path,
     ptr,
     time::{Duration, Instant},
 };
@@ -29,6 +30,7 @@ use super::{
     start::{Stack, last_errno},
     wake::{Bell, BellOwner},
 };
+use crate::starvation::schedstat;
 
 /// How often memory limits are looked at.
 const MEMORY_INTERVAL: Duration = Duration::from_millis(200);
@@ -40,6 +42,10 @@ const EXACT_FROM_BYTES: u64 = 1 << 30;
 const BUFFER_BYTES: usize = 64 * 1024;
 /// Events taken in one turn.
 const N_EVENTS: usize = 64;
+/// Between readings of the times of ended processes: a few of very many say as much as all.
+const SCHEDSTAT_INTERVAL: Duration = Duration::from_millis(20);
+/// Looks at those that run find longer ones.
+const SCHEDSTAT_OF_SHORTER: Duration = Duration::from_secs(2);
 /// The event key of the bell; others are [`key`]s.
 const BELL: u64 = u64::MAX;
 
@@ -73,6 +79,8 @@ pub(super) struct Processes {
     pub(super) exits: Vec<Exit>,
     pub(super) buffer: Box<[u8]>,
     memory_check_at: Option<Instant>,
+    /// When the kernel's times of an ended process were read last.
+    schedstat_read_at: Option<Instant>,
     /// Not to be sent to another thread: the children would not be its own.
     not_send: PhantomData<*const ()>,
 }
@@ -142,6 +150,8 @@ pub(super) struct Ended {
     write_bytes: u64,
     /// Whether nobody was left in its process group.
     was_last_of_group: bool,
+    /// How long it computed and waited for a CPU, if that was read.
+    scheduled_ns: Option<[u64; 2]>,
 }
 
 impl Processes {
@@ -179,6 +189,7 @@ impl Processes {
             exits: Vec::new(),
             buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
             memory_check_at: None,
+            schedstat_read_at: None,
             not_send: PhantomData,
         };
         processes.poll_key(processes.bell.fd(), BELL, libc::EPOLLIN)?;
@@ -357,6 +368,7 @@ impl Processes {
     /// Takes all children that have ended.
     fn reap(&mut self) {
         loop {
+            let scheduled = self.scheduled_of_next();
             let mut status = 0;
             // SAFETY: zeroed is a valid `rusage`; both pointers are to locals.
             let (pid, usage) = unsafe {
@@ -369,9 +381,35 @@ impl Processes {
             }
             let was_last = !kill_group(pid, libc::SIGKILL);
             if let Some(child) = self.children.remove(&pid) {
-                self.ended(pid, child, Ended::new(status, &usage, was_last));
+                let mut ended = Ended::new(status, &usage, was_last);
+                ended.scheduled_ns = scheduled.filter(|(of, _)| *of == pid).map(|(_, times_ns)| times_ns);
+                self.ended(pid, child, ended);
             }
         }
+    }
+
+    /// Returns the child that is reaped next and how long it computed and waited for a CPU, in nanoseconds. Reads that from
+    /// time to time only, and of short tasks, which looks at those that run do not find.
+    fn scheduled_of_next(&mut self) -> Option<(libc::pid_t, [u64; 2])> {
+        let now = Instant::now();
+        if self.schedstat_read_at.is_some_and(|at| now < at + SCHEDSTAT_INTERVAL) {
+            return None;
+        }
+        let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT | libc::__WNOTHREAD;
+        // SAFETY: zeroed is a valid `siginfo_t`, to which the pointer is; of an ended child it has the number, else 0.
+        let pid = unsafe {
+            let mut information: libc::siginfo_t = mem::zeroed();
+            match libc::waitid(libc::P_ALL, 0, &mut information, flags) {
+                0 => information.si_pid(),
+                _ => 0,
+            }
+        };
+        let child = self.children.get(&pid)?;
+        if child.started + SCHEDSTAT_OF_SHORTER < now {
+            return None;
+        }
+        self.schedstat_read_at = Some(now);
+        schedstat(Path::new(&format!("/proc/{pid}/schedstat"))).map(|times_ns| (pid, times_ns))
     }
 
     fn ended(&mut self, pid: libc::pid_t, mut child: Child, mut ended: Ended) {
@@ -392,6 +430,7 @@ impl Processes {
         exit.peak_memory_bytes = ended.peak_memory_bytes;
         exit.family_memory_bytes = child.family_bytes;
         exit.was_signalled = child.was_signalled;
+        exit.scheduled_ns = ended.scheduled_ns;
         exit.read_bytes = ended.read_bytes;
         exit.write_bytes = ended.write_bytes;
         let (stdout, stderr, was_last_of_group) = (child.stdout, child.stderr, ended.was_last_of_group);
@@ -526,6 +565,7 @@ impl Ended {
             read_bytes: usage.ru_inblock.unsigned_abs() * 512,
             write_bytes: usage.ru_oublock.unsigned_abs() * 512,
             was_last_of_group,
+            scheduled_ns: None,
         }
     }
 }

@@ -11,6 +11,7 @@ use std::{
 use super::{
     Ask, Environment, Exit, Inbox, Launch, Order, Outcome, Output, Spawner, processes::Processes, serve,
 };
+use crate::starvation::schedstat;
 
 /// Longer than anything here takes on the slowest machine; only a failing test waits for it.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -115,6 +116,10 @@ fn exit_code_output_and_usage_come_back() {
     assert_eq!(exit.outcome, Outcome::Code(3));
     assert_eq!((exit.stdout.as_slice(), exit.stderr.as_slice()), (&b"out\n"[..], &b"err\n"[..]));
     assert!(exit.cpu_us > 0 && exit.wall_us > 0, "{exit:?}");
+    if schedstat(Path::new("/proc/self/schedstat")).is_some() {
+        let [computed_ns, _] = exit.scheduled_ns.expect("the first task that ends is looked at");
+        assert!(computed_ns > 0);
+    }
 }
 
 #[test]

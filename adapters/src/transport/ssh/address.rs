@@ -29,6 +29,16 @@ impl Address {
         ["ssh".to_owned()].into_iter().chain(words).collect::<Vec<_>>().join(" ")
     }
 
+    /// As people write it.
+    pub(super) fn shown(&self) -> String {
+        let user = self.user.as_ref().map(|user| format!("{user}@")).unwrap_or_default();
+        match self.port {
+            Some(port) if self.host.contains(':') => format!("{user}[{}]:{port}", self.host),
+            Some(port) => format!("{user}{}:{port}", self.host),
+            None => format!("{user}{}", self.host),
+        }
+    }
+
     /// Reads it. Errors: what is wrong with it, in words.
     pub(super) fn read(text: &str) -> Result<Address, String> {
         let text = of_url(text)?;
@@ -85,6 +95,9 @@ mod tests {
         ] {
             let expected = Address { user: user.map(str::to_owned), host: host.to_owned(), port };
             assert_eq!(Address::read(text), Ok(expected), "{text}");
+        }
+        for text in ["centre", "ada@centre:23", "ada@[::1]:23", "ada@2001:db8::1"] {
+            assert_eq!(Address::read(text).expect(text).shown(), text);
         }
         for text in [
             "",

@@ -20,6 +20,9 @@ pub trait Asker: Send + Sync + Debug {
     fn lends_terminal(&self) -> bool {
         false
     }
+
+    /// Hears that a person has pressed Ctrl-C there, while such a program had the terminal and this process did not.
+    fn interrupt(&self) {}
 }
 
 /// Nobody.

@@ -77,10 +77,18 @@ impl OpenSsh {
         let mut state = self.state.lock().await;
         let opening = self.opening().await?;
         if self.adopt(&mut state, &opening).await.is_none() {
-            opening.open(self.asker.lends_terminal()).await?;
+            self.open(&opening, self.asker.lends_terminal()).await?;
             self.adopt(&mut state, &opening).await.ok_or_else(|| self.ended_at_once())?;
         }
         Ok(())
+    }
+
+    async fn open(&self, opening: &Opening, is_person_there: bool) -> Result<(), SshError> {
+        let opened = opening.open(is_person_there).await;
+        if matches!(opened, Err(SshError::Interrupted { .. })) {
+            self.asker.interrupt();
+        }
+        opened
     }
 
     fn ended_at_once(&self) -> SshError {
@@ -124,9 +132,9 @@ impl OpenSsh {
         {
             return Err(why.clone());
         }
-        let mut opened = opening.open(false).await;
+        let mut opened = self.open(&opening, false).await;
         if is_person_there && opened.as_ref().is_err_and(SshError::needs_person) {
-            opened = opening.open(true).await;
+            opened = self.open(&opening, true).await;
         }
         if let Err(why) = opened {
             if why.needs_person() {
@@ -158,7 +166,7 @@ impl OpenSsh {
             .unwrap_or_else(|| Err(Unsaid::Other("it was not asked".into())));
         let said = said.map_err(|why| {
             unresolved(match why {
-                Unsaid::NoProgram => "there is no program `ssh`; install OpenSSH's client".to_owned(),
+                Unsaid::NoProgram => route::NO_PROGRAM.to_owned(),
                 Unsaid::Other(why) => why,
             })
         })?;
@@ -258,3 +266,6 @@ pub(super) fn is_installed() -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join("ssh").is_file())
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,8 +8,12 @@ use super::{
     tokens::{self, Values},
 };
 
-/// Jump hosts that have jump hosts: more is a loop.
-const DEPTH_MAX: usize = 8;
+/// No way leads through more jump hosts. Names that grow (`ProxyJump gate-%h` for all hosts) never come again.
+const N_JUMPS_MAX: usize = 32;
+/// So many of them are named.
+const N_NAMES_SHOWN: usize = 4;
+/// Said where nothing can be asked.
+pub(super) const NO_PROGRAM: &str = "there is no program `ssh`; install OpenSSH's client";
 
 /// A host to log in to, from here or from the one before it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -49,33 +53,103 @@ pub(crate) struct Hop {
 
 /// Returns the hosts on the way to `[user@]host[:port]`, that one last; `config`: instead of `~/.ssh/config`.
 pub(crate) fn route(address: &str, config: Option<&str>) -> Result<Vec<Hop>, SshError> {
-    let mut hops = Vec::new();
-    add_route(&mut hops, address, config, 0)?;
-    Ok(hops)
-}
-
-fn add_route(hops: &mut Vec<Hop>, address: &str, config: Option<&str>, depth: usize) -> Result<(), SshError> {
     let unresolved = |why: String| SshError::Unresolved { address: address.to_owned(), why };
-    if depth > DEPTH_MAX {
-        return Err(unresolved("its jump hosts lead in a circle".into()));
-    }
     let destination = Address::read(address).map_err(unresolved)?;
     let said = match said(&destination, config) {
         Ok(said) => said,
         Err(Unsaid::NoProgram) => {
-            let hop = without_program(&destination, config).map_err(unresolved)?;
-            hops.push(hop);
-            return Ok(());
+            return Ok(vec![without_program(&destination, config).map_err(unresolved)?]);
         }
         Err(Unsaid::Other(why)) => return Err(unresolved(why)),
     };
-    let jumps = said.all("proxyjump").find(|jumps| *jumps != "none").unwrap_or("");
-    for jump in jumps.split(',').filter(|jump| !jump.is_empty()) {
-        add_route(hops, jump, config, depth + 1)?;
+    let mut way = jumps(&destination, &said, config)?;
+    way.reverse();
+    way.push((destination, said));
+    way.iter().map(|(address, said)| said.hop(address, config).map_err(unresolved)).collect()
+}
+
+/// A host on the way, as `ssh` is told of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Told {
+    address: Address,
+    /// The jump hosts before it (`-J`). Without them its own part of the configuration says whether there are some.
+    before: Option<String>,
+}
+
+impl Told {
+    fn of(address: &Address) -> Told {
+        Told { address: address.clone(), before: None }
     }
-    let hop = said.hop(&destination, config).map_err(unresolved)?;
-    hops.push(hop);
-    Ok(())
+
+    /// The jump host that `ssh` starts itself for, to get here: the last of those that are said. `None`: there is none.
+    fn jump(&self, said: &Said) -> Result<Option<Told>, String> {
+        let Some(jump) = said.one("proxyjump").filter(|jump| !jump.is_empty() && *jump != "none") else {
+            return Ok(None);
+        };
+        let one = |word: &str| said.one(word).unwrap_or_default();
+        let (host, port, user) = (one("hostname"), one("port"), one("user"));
+        let values = Values { name: &self.address.host, host, port, user, alias: None, jump: None };
+        let jump = values.filled(jump)?;
+        let (before, last) = match jump.rsplit_once(',') {
+            Some((before, last)) => (Some(before.to_owned()), last),
+            None => (None, jump.as_str()),
+        };
+        Ok(Some(Told { address: Address::read(last)?, before }))
+    }
+}
+
+/// The jump hosts of an address of which that is said, the last one first, each with what `ssh -G` says of it. `ssh`
+/// itself sees only the shortest of circles: in a longer one it would start itself again without end.
+///
+/// # Errors
+/// They lead in a circle, or `ssh` does not take one of them.
+fn jumps(
+    address: &Address,
+    said_of_it: &Said,
+    config: Option<&str>,
+) -> Result<Vec<(Address, Said)>, SshError> {
+    let unresolved = |address: &Address, why: String| SshError::Unresolved { address: address.shown(), why };
+    let circle = |way: &[Told], why: String| {
+        let names: Vec<String> = way.iter().map(|told| told.address.shown()).collect();
+        let names = names.join(", ");
+        unresolved(
+            address,
+            format!(
+                "its jump hosts lead in a circle ({names}{why}); write `ProxyJump none` in the ssh configuration for the \
+                 host that is reached without one"
+            ),
+        )
+    };
+    let mut way = vec![Told::of(address)];
+    let mut jumps: Vec<(Address, Said)> = Vec::new();
+    loop {
+        let said = jumps.last().map_or(said_of_it, |(_, said)| said);
+        let Some(last) = way.last() else { return Ok(jumps) };
+        let next = last.jump(said).map_err(|why| unresolved(&last.address, why))?;
+        let Some(next) = next else { return Ok(jumps) };
+        let is_again = way.contains(&next);
+        way.push(next.clone());
+        if is_again {
+            return Err(circle(&way, String::new()));
+        }
+        if way.len() > N_JUMPS_MAX {
+            way.truncate(N_NAMES_SHOWN);
+            return Err(circle(&way, format!(" and more than {N_JUMPS_MAX} in all")));
+        }
+        let words: Vec<&str> = next.before.iter().flat_map(|before| ["-J", before.as_str()]).collect();
+        let said = said_as(&next.address, config, &words).map_err(|why| match why {
+            Unsaid::NoProgram => unresolved(&next.address, NO_PROGRAM.to_owned()),
+            // It is what `ssh` says of the shortest of circles.
+            Unsaid::Other(why) if why.contains("jumphost loop") => circle(&way, format!(": {why}")),
+            Unsaid::Other(why) => unresolved(&next.address, why),
+        })?;
+        jumps.push((next.address, said));
+    }
+}
+
+/// Whether jump hosts lead there, and not in a circle. Errors: what is wrong with them.
+pub(super) fn check_jumps(address: &Address, said: &Said, config: Option<&str>) -> Result<(), SshError> {
+    jumps(address, said, config).map(drop)
 }
 
 /// Why `ssh -G` said nothing.
@@ -87,16 +161,29 @@ pub(super) enum Unsaid {
 
 /// Asks `ssh -G` what the configuration says of an address.
 pub(super) fn said(address: &Address, config: Option<&str>) -> Result<Said, Unsaid> {
-    match said_with(address, config, &[]) {
+    said_as(address, config, &[])
+}
+
+/// The same with more words for `ssh`.
+fn said_as(address: &Address, config: Option<&str>, words: &[&str]) -> Result<Said, Unsaid> {
+    match said_with(address, config, words, &[]) {
         // With ForkAfterAuthentication `ssh` wants a command. With RemoteCommand it takes none, and wants none.
-        Err(Unsaid::Other(why)) if why.contains("without a command") => said_with(address, config, &["true"]),
+        Err(Unsaid::Other(why)) if why.contains("without a command") => {
+            said_with(address, config, words, &["true"])
+        }
         said => said,
     }
 }
 
-fn said_with(address: &Address, config: Option<&str>, command_there: &[&str]) -> Result<Said, Unsaid> {
+fn said_with(
+    address: &Address,
+    config: Option<&str>,
+    words: &[&str],
+    command_there: &[&str],
+) -> Result<Said, Unsaid> {
     let mut command = Command::new("ssh");
-    command.arg("-G").args(config.into_iter().flat_map(|config| ["-F", config])).args(address.words());
+    command.arg("-G").args(config.into_iter().flat_map(|config| ["-F", config]));
+    command.args(words).args(address.words());
     let output = command.args(command_there).output().map_err(|error| match error.kind() {
         ErrorKind::NotFound => Unsaid::NoProgram,
         _ => Unsaid::Other(format!("failed to run ssh -G: {error}")),
@@ -136,6 +223,7 @@ fn without_program(address: &Address, config: Option<&str>) -> Result<Hop, Strin
 }
 
 /// What `ssh -G` prints: a word of the configuration and its value a line.
+#[derive(Clone)]
 pub(super) struct Said(pub(super) String);
 
 impl Said {
@@ -148,13 +236,21 @@ impl Said {
         self.all(word).next()
     }
 
+    /// The jump host that is asked to lead there, without its user and port.
+    pub(super) fn jump_host(&self) -> Option<String> {
+        let jump = self.one("proxyjump").filter(|jump| *jump != "none")?;
+        let last = jump.rsplit_once(',').map_or(jump, |(_, last)| last);
+        Address::read(last).ok().map(|address| address.host)
+    }
+
     /// The hop to the host of this address, as the configuration describes it.
     fn hop(&self, called: &Address, config: Option<&str>) -> Result<Hop, String> {
         let needed = |word: &str| self.one(word).ok_or(format!("ssh -G named no {word}"));
         let (host, port, user) = (needed("hostname")?, needed("port")?, needed("user")?);
         let set = |word: &str| self.one(word).filter(|value| *value != "none");
         let alias = set("hostkeyalias");
-        let values = Values { name: &called.host, host, port, user, alias, jump: set("proxyjump") };
+        let jump = self.jump_host();
+        let values = Values { name: &called.host, host, port, user, alias, jump: jump.as_deref() };
         let path = |text: &str| values.path(text);
         let paths = |word: &str| -> Result<Vec<PathBuf>, String> {
             self.all(word).filter(|text| *text != "none").map(path).collect()
@@ -277,6 +373,9 @@ mod tests {
         let hops = routed("in:23", lines).expect("a route");
         let expected = [format!("{home}/in/ada@in.org-23"), format!("{home}/key%"), format!("{home}/key")];
         assert_eq!(hops[0].keys, expected.map(PathBuf::from));
+        let lines = "Host In\n HostName in.org\n IdentityFile /%k/%n\nHost other\n HostKeyAlias farm\n IdentityFile /%k\n";
+        assert_eq!(routed("In", lines).expect("a route")[0].keys, [PathBuf::from("/In/In")]);
+        assert_eq!(routed("other", lines).expect("a route")[0].keys, [PathBuf::from("/farm")]);
         let error = routed("in", "IdentityFile ${NO_SUCH_VARIABLE_HERE}/a\n").expect_err("no variable");
         assert!(error.contains("NO_SUCH_VARIABLE_HERE"), "{error}");
     }
@@ -313,9 +412,53 @@ mod tests {
 
     #[test]
     fn circles_and_nonsense_are_told() {
-        let circle = routed("a", "Host a\n ProxyJump b\nHost b\n ProxyJump a\n").expect_err("a circle");
-        assert!(circle.contains("circle"), "{circle}");
+        for (title, address, lines) in [
+            ("two", "a", "Host a\n ProxyJump b\nHost b\n ProxyJump a\n"),
+            // `ssh` compares the jump host with HostName, and does not see these.
+            ("another HostName", "a", "Host a\n HostName a.org\n ProxyJump a\n"),
+            ("for all hosts", "centre", "Host gate\n HostName gate.org\nHost *\n ProxyJump gate\n"),
+            ("later", "a", "Host a\n ProxyJump b\nHost b\n ProxyJump c,d\nHost c\n ProxyJump b\n"),
+            ("users and ports", "a", "Host a b\n ProxyJump ada@b:23\n"),
+            // These it sees.
+            ("itself", "a", "Host a\n ProxyJump a\n"),
+            ("itself for all hosts", "centre", "Host *\n ProxyJump gate\n"),
+            ("names that grow", "a", "Host *\n ProxyJump b%h\n"),
+        ] {
+            let circle = routed(address, lines).expect_err(title);
+            let is_told = circle.contains("circle") || circle.contains("jumphost loop");
+            assert!(is_told && circle.len() < 500, "{title}: {circle}");
+        }
+        let circle = routed("centre", "Host gate\n HostName gate.org\nHost *\n ProxyJump gate\n")
+            .expect_err("a circle");
+        assert!(
+            circle.contains("found no way to centre: its jump hosts lead in a circle (centre, gate, gate)")
+        );
         let nonsense = routed("a", "Host a\n Pott 22\n").expect_err("nonsense");
         assert!(nonsense.to_lowercase().contains("pott"), "{nonsense}");
+    }
+
+    #[test]
+    fn what_looks_like_a_circle_and_is_none_leads_there() {
+        let ways = |address: &str, lines: &str| {
+            let hops = routed(address, lines).expect(lines);
+            hops.into_iter().map(|hop| format!("{}@{}:{}", hop.user, hop.host, hop.port)).collect::<Vec<_>>()
+        };
+        let all = "Host *\n User u\n ProxyJump gate\n";
+        let none = format!("Host gate\n HostName gate.org\n ProxyJump none\n{all}");
+        assert_eq!(ways("centre", &none), ["u@gate.org:22", "u@centre:22"]);
+        assert_eq!(ways("gate", &none), ["u@gate.org:22"]);
+        let by_command = format!("Host gate\n ProxyCommand nc %h %p\n{all}");
+        assert_eq!(ways("centre", &by_command), ["u@gate:22", "u@centre:22"]);
+        // Of a list only the first one's own jump hosts count.
+        let list = "Host a\n ProxyJump b,c\nHost c\n ProxyJump c2\nHost b\n ProxyJump b2\nHost *\n User u\n";
+        assert_eq!(ways("a", list), ["u@b2:22", "u@b:22", "u@c:22", "u@a:22"]);
+        let back = "Host a\n ProxyJump b,a\nHost *\n User u\n";
+        assert!(routed("a", back).is_err(), "ssh refuses it");
+        // Another user or port is another way.
+        let other = "Host *\n User u\nMatch host a user u\n ProxyJump v@a:23\n";
+        assert_eq!(ways("a", other), ["v@a:23", "u@a:22"]);
+        let other = "Host a\n HostName a.org\n ProxyJump a.org:23\nHost *\n User u\n";
+        assert_eq!(ways("a", other), ["u@a.org:23", "u@a.org:22"]);
+        assert_eq!(ways("a", "Host a\n ProxyJump %h-gate\nHost *\n User u\n"), ["u@a-gate:22", "u@a:22"]);
     }
 }

@@ -17,7 +17,8 @@ pub(super) struct Values<'v> {
     pub(super) user: &'v str,
     /// HostKeyAlias.
     pub(super) alias: Option<&'v str>,
-    /// ProxyJump.
+    /// The host of ProxyJump, the last one of several, without its user and port. Programs before 9.6 make no part of
+    /// `%C` of it: `None` stands for them, too.
     pub(super) jump: Option<&'v str>,
 }
 
@@ -57,7 +58,7 @@ impl Values<'_> {
             'n' => self.name.to_owned(),
             'p' => self.port.to_owned(),
             'r' => self.user.to_owned(),
-            'k' => self.alias.unwrap_or(self.host).to_owned(),
+            'k' => self.alias.unwrap_or(self.name).to_owned(),
             'j' => self.jump.unwrap_or("").to_owned(),
             'u' => local_user(),
             'i' => Uid::current().to_string(),

@@ -35,7 +35,7 @@ use crate::{
     in_process,
     interrupts::Interrupts,
     show::{self, format},
-    terminal::Terminal,
+    terminal::{self, Terminal},
 };
 
 const EXAMPLES: &str = "\
@@ -165,9 +165,13 @@ pub(super) async fn run(args: &AttachArgs) -> Result<Outcome, Failure> {
     read(args)?;
     let mut interrupts = Interrupts::listen()?;
     let found = tokio::select! {
-        found = look(args) => found?,
+        found = look(args) => found,
         _ = interrupts.next() => return Ok(Outcome::Interrupted),
     };
+    if found.is_err() && terminal::is_interrupted() {
+        return Ok(Outcome::Interrupted);
+    }
+    let found = found?;
     let entry = entry_of(args, &found);
     let notes = |more: Option<String>| {
         let all = found.notes.iter().cloned().chain(more);

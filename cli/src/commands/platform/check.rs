@@ -29,7 +29,7 @@ use crate::{
     failure::{Failure, Outcome},
     interrupts::Interrupts,
     show::{self, Screen, facts::wrapped, format},
-    terminal::Terminal,
+    terminal::{self, Terminal},
 };
 
 const EXAMPLES: &str = "\
@@ -79,9 +79,12 @@ struct Steps {
 }
 
 impl Steps {
-    /// Takes note of a step; `None` if it failed.
+    /// Takes note of a step; `None` if it failed, or was interrupted.
     fn take(&mut self, step: &'static str, result: Result<String, String>) -> Option<()> {
         let is_ok = result.is_ok();
+        if !is_ok && terminal::is_interrupted() {
+            return None;
+        }
         let (Ok(what) | Err(what)) = result;
         if !self.is_json {
             let mut head = format!("{step:<13} {:<7}", if is_ok { "ok" } else { "FAILED" });
@@ -112,6 +115,9 @@ pub async fn run(args: &CheckArgs) -> Result<Outcome, Failure> {
         ready = look(&mut steps, &config, &spec, &site) => ready,
         _ = interrupts.next() => return Ok(Outcome::Interrupted),
     };
+    if terminal::is_interrupted() {
+        return Ok(Outcome::Interrupted);
+    }
     if let Some(place) = ready
         && !args.no_probe
         && !probe::run(&mut steps, args.wait, config, (spec, site), place, &mut interrupts).await?

@@ -10,7 +10,7 @@ use crate::{
     failure::{Failure, Outcome},
     interrupts::Interrupts,
     show,
-    terminal::Terminal,
+    terminal::{self, Terminal},
 };
 
 const EXAMPLES: &str = "\
@@ -75,6 +75,7 @@ pub async fn run(args: &LoginArgs) -> Result<Outcome, Failure> {
             show::print(&format!("{name} {how}: {host}; a manager that runs uses this connection\n"))?;
             Ok(Outcome::Fine)
         }
+        Err(_) if terminal::is_interrupted() => Ok(Outcome::Interrupted),
         Err(error) => Err(Failure::infrastructure(format!("{name}: {error}"))),
     }
 }

@@ -10,21 +10,34 @@ use std::{
         net::{UnixListener, UnixStream},
     },
     path::{Path, PathBuf},
-    process::{ExitStatus, Stdio},
+    process::Stdio,
     sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
 use nix::{
-    sys::signal::{SigSet, Signal, kill, killpg},
+    sys::{
+        signal::{SigSet, Signal, killpg},
+        termios::{SetArg, Termios, tcgetattr, tcsetattr},
+        wait::{Id, WaitPidFlag, WaitStatus, waitid},
+    },
     unistd::{Pid, Uid, gethostname, getpgrp, tcsetpgrp},
 };
 use ring::digest;
-use tokio::process::{Child, Command};
+use tokio::process::Command;
 
 use super::{
-    super::{SshError, address::Address, route::Said, tokens::Values},
-    proxy, verdict,
+    super::{
+        SshError,
+        address::Address,
+        route::{self, Said},
+        tokens::Values,
+    },
+    blocking, proxy, verdict,
+};
+use crate::transport::{
+    local,
+    running::{COMMANDS, MARK},
 };
 
 /// A path of a socket has 107 bytes at most, of which `ssh` needs 17 while it makes one.
@@ -65,8 +78,8 @@ pub(super) struct Opening {
     pub(super) shared: PathBuf,
     /// Where that of this process is: who is let in without a person looks each time whether that is so still.
     own: PathBuf,
-    /// That of a master which the user's configuration names.
-    of_user: Option<PathBuf>,
+    /// That of a master which the user's configuration names; where programs of other versions differ, each one's.
+    of_user: Vec<PathBuf>,
 }
 
 impl Opening {
@@ -91,23 +104,14 @@ impl Opening {
             None => folder()?,
         };
         let (shared, own) = (folder.join(&name), folder.join(format!("{name}-{}", std::process::id())));
-        let of_user = said.one("controlpath").filter(|path| *path != "none").and_then(|path| {
-            let needed = |word: &str| said.one(word).unwrap_or_default();
-            let set = |word: &str| said.one(word).filter(|value| *value != "none");
-            let (alias, jump) = (set("hostkeyalias"), set("proxyjump"));
-            let (host, port, user) = (needed("hostname"), needed("port"), needed("user"));
-            Values { name: &address.host, host, port, user, alias, jump }.path(path).ok()
-        });
+        let of_user = of_user(&address, &said);
         let by_hand = address.by_hand_with(config.as_deref());
         Ok(Opening { address, by_hand, config, said, shared, own, of_user })
     }
 
     /// Where a connection may be.
     pub(super) fn sockets(&self) -> Vec<PathBuf> {
-        [Some(self.shared.clone()), Some(self.own.clone()), self.of_user.clone()]
-            .into_iter()
-            .flatten()
-            .collect()
+        [&self.shared, &self.own].into_iter().chain(&self.of_user).cloned().collect()
     }
 
     /// Opens a connection, unless there is one. `is_person_there`: `ssh` may ask on the terminal of this process.
@@ -120,33 +124,34 @@ impl Opening {
             // Somebody else was faster.
             return Ok(());
         }
+        let (address, config, said) = (self.address.clone(), self.config.clone(), self.said.clone());
+        let way = blocking(move || route::check_jumps(&address, &said, config.as_deref())).await;
+        way.unwrap_or_else(|| Err(self.broken("its jump hosts were not looked for".to_owned())))?;
         let failed = |error: io::Error| self.broken(error.to_string());
-        let (log, asks_program) = (self.log().map_err(failed)?, asks_program());
+        let log = self.log().map_err(failed)?;
         let proxy_log = ProxyLog::new(self.own.with_extension("way")).map_err(failed)?;
-        let mut command = Command::new("ssh");
-        command.args(self.words(is_person_there, asks_program, &proxy_log.path));
-        let stderr = log.try_clone().map_err(|error| self.broken(error.to_string()))?;
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::from(stderr));
-        if !is_person_there {
-            if asks_program {
-                command.env("SSH_ASKPASS_REQUIRE", "force");
-            }
-            without_terminal(&mut command);
-        } else {
-            command.process_group(0);
-        }
-        let mut child =
-            command.spawn().map_err(|error| self.broken(format!("failed to run ssh: {error}")))?;
+        let mark = local::mark();
+        let mut command = self.command(is_person_there, &proxy_log.path, &mark);
+        command.stderr(Stdio::from(log.try_clone().map_err(failed)?));
+        let started = COMMANDS.start_leader(&mut command, Some(mark), is_master);
+        let (mut child, running) =
+            started.map_err(|error| self.broken(format!("failed to run ssh: {error}")))?;
         let limit = if is_person_there { PERSON_LIMIT } else { LOGIN_LIMIT };
-        let _lent = child.id().filter(|_| is_person_there).and_then(Lent::to);
-        let mut gently = Gently(child.id());
-        let ended = tokio::time::timeout(limit, ended(&mut child, &log, is_person_there)).await;
-        if ended.is_ok() {
-            gently.0 = None;
-        }
+        let pid = child.id().and_then(|id| i32::try_from(id).ok()).map(Pid::from_raw);
+        let pid = pid.ok_or_else(|| self.broken("ssh has no number".to_owned()))?;
+        let lent = is_person_there.then(|| Lent::to(pid));
+        // Dropped before the terminal is taken back.
+        let running = running;
+        let ended = tokio::time::timeout(limit, ended(pid, &log, is_person_there)).await;
         let text = text_from(&log, 0);
-        match ended {
-            Ok(Ok(status)) if status.success() => Ok(()),
+        let result = match ended {
+            Ok(Ok(WaitStatus::Exited(_, 0))) => {
+                running.leave();
+                Ok(())
+            }
+            Ok(Ok(WaitStatus::Signaled(_, Signal::SIGINT | Signal::SIGQUIT, _))) if is_person_there => {
+                Err(SshError::Interrupted { host: self.facts().host.to_owned() })
+            }
             Ok(Ok(_)) => {
                 let of_proxy = text_from(&proxy_log.file, 0);
                 Err(verdict::verdict(&text, &of_proxy, &self.facts(), is_person_there))
@@ -158,7 +163,29 @@ impl Opening {
                 let (host, port) = (self.facts().host.to_owned(), self.facts().port);
                 Err(SshError::NotConnected { host, port, why })
             }
+        };
+        drop(running);
+        drop(lent);
+        // It has ended by now, and how is known.
+        let _ = child.wait().await;
+        result
+    }
+
+    /// `ssh`, to be started with that mark.
+    fn command(&self, is_person_there: bool, proxy_log: &Path, mark: &str) -> Command {
+        let asks_program = asks_program();
+        let mut command = Command::new("ssh");
+        command.args(self.words(is_person_there, asks_program, proxy_log)).env(MARK, mark);
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        if is_person_there {
+            command.process_group(0);
+            return command;
         }
+        if asks_program {
+            command.env("SSH_ASKPASS_REQUIRE", "force");
+        }
+        without_terminal(&mut command);
+        command
     }
 
     fn facts(&self) -> verdict::Facts<'_> {
@@ -265,6 +292,18 @@ impl Opening {
     }
 }
 
+/// Where masters are that the configuration names (`ControlPath`).
+fn of_user(address: &Address, said: &Said) -> Vec<PathBuf> {
+    let Some(path) = said.one("controlpath").filter(|path| *path != "none") else { return Vec::new() };
+    let needed = |word: &str| said.one(word).unwrap_or_default();
+    let (host, port, user) = (needed("hostname"), needed("port"), needed("user"));
+    let (alias, jump) = (said.one("hostkeyalias").filter(|alias| *alias != "none"), said.jump_host());
+    let with = |jump| Values { name: &address.host, host, port, user, alias, jump }.path(path).ok();
+    let mut all: Vec<PathBuf> = [with(jump.as_deref()), with(None)].into_iter().flatten().collect();
+    all.dedup();
+    all
+}
+
 /// A file for what is said by what leads there, which has a name until the login is over: proxies open it by that.
 struct ProxyLog {
     path: PathBuf,
@@ -285,65 +324,77 @@ impl Drop for ProxyLog {
     }
 }
 
-/// Ends `ssh` by a signal at which it gives the terminal its echo back, unless it has ended.
-struct Gently(Option<u32>);
-
-impl Drop for Gently {
-    fn drop(&mut self) {
-        if let Some(pid) = self.0.and_then(|pid| i32::try_from(pid).ok()) {
-            // It is waited for only after this: the number is no other process's.
-            let _ = kill(Pid::from_raw(pid), Signal::SIGTERM);
-        }
-    }
+/// Whether a process is a master for others to use (`ControlPersist`), which names itself so. A jump host's may have
+/// other users meanwhile.
+fn is_master(pid: Pid) -> bool {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let line = line.strip_suffix(b"\0").unwrap_or(&line);
+    let name = line.split(|byte| *byte == 0).next().unwrap_or_default();
+    name.starts_with(b"ssh: ") && name.ends_with(b" [mux]")
 }
 
 /// The terminal of this process, lent to a group of processes. What is left of the group later, as proxies, is in the
 /// background then, and no signal ends it when the terminal goes.
-struct Lent;
+struct Lent {
+    /// How the terminal was. Who is killed while it asks leaves it without echo.
+    was: Option<Termios>,
+}
 
 impl Lent {
-    fn to(pid: u32) -> Option<Lent> {
-        let group = Pid::from_raw(i32::try_from(pid).ok()?);
-        give_terminal(group);
+    fn to(group: Pid) -> Lent {
+        let was = tcgetattr(io::stdin()).ok();
+        give_terminal(group, None);
         // It may have been stopped for having asked too early, or have ended.
         let _ = killpg(group, Signal::SIGCONT);
-        Some(Lent)
+        Lent { was }
     }
 }
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        give_terminal(getpgrp());
+        give_terminal(getpgrp(), self.was.as_ref());
     }
 }
 
-fn give_terminal(group: Pid) {
+/// Gives the terminal to a group; `is`: and has it like that.
+fn give_terminal(group: Pid, is: Option<&Termios>) {
     let mut signals = SigSet::empty();
     signals.add(Signal::SIGTTOU);
     // Who takes it back is in the background at that moment, and would be stopped.
     let is_blocked = signals.thread_block().is_ok();
     // Where there is no terminal any more nobody wants it.
     let _ = tcsetpgrp(io::stdin(), group);
+    if let Some(is) = is {
+        let _ = tcsetattr(io::stdin(), SetArg::TCSADRAIN, is);
+    }
     if is_blocked {
         let _ = signals.thread_unblock();
     }
 }
 
-/// Waits for the end of `ssh`; `shows`: what it says for people meanwhile is shown to the person at the terminal.
-async fn ended(child: &mut Child, log: &File, shows: bool) -> io::Result<ExitStatus> {
+/// Waits for the end of `ssh`, but leaves its number to it; `shows`: what it says for people meanwhile is shown to the
+/// person at the terminal.
+async fn ended(pid: Pid, log: &File, shows: bool) -> io::Result<WaitStatus> {
     let mut n_shown = 0;
     loop {
+        let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT | WaitPidFlag::WNOHANG;
+        let status = waitid(Id::Pid(pid), flags)?;
+        if !matches!(status, WaitStatus::StillAlive) {
+            return Ok(status);
+        }
         tokio::select! {
-            status = child.wait() => return status,
-            () = tokio::time::sleep(SHOW_PAUSE), if shows => {
-                let text = text_from(log, n_shown);
-                // A line that is not whole is shown when it is.
-                let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
-                n_shown += whole.len() as u64;
-                for line in whole.lines().filter(|line| verdict::is_for_people(line)) {
-                    // Nobody can be told that standard error is gone.
-                    let _ = writeln!(io::stderr(), "{}", line.trim_end());
-                }
+            // Where the kernel has no way to wait it is looked again and again.
+            Ok(()) = local::process_end(pid.as_raw().unsigned_abs()) => {}
+            () = tokio::time::sleep(SHOW_PAUSE) => {}
+        }
+        if shows {
+            let text = text_from(log, n_shown);
+            // A line that is not whole is shown when it is.
+            let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
+            n_shown += whole.len() as u64;
+            for line in whole.lines().filter(|line| verdict::is_for_people(line)) {
+                // Nobody can be told that standard error is gone.
+                let _ = writeln!(io::stderr(), "{}", line.trim_end());
             }
         }
     }
@@ -594,4 +645,27 @@ fn is_last(key: &(PathBuf, String)) -> bool {
         n => _ = all.insert(key.clone(), n),
     }
     n == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn masters(lines: &str) -> Vec<String> {
+        let address = Address::read("Word").expect("an address");
+        let said = Said(format!("hostname a.org\nport 23\nuser ada\n{lines}"));
+        of_user(&address, &said).iter().map(|path| path.display().to_string()).collect()
+    }
+
+    #[test]
+    fn a_master_of_the_user_is_looked_for_where_ssh_has_it() {
+        assert_eq!(masters("controlpath none\n"), [""; 0]);
+        assert_eq!(masters("controlpath /m/%k-%n-%h-%p-%r-%%\n"), ["/m/Word-Word-a.org-23-ada-%"]);
+        assert_eq!(masters("controlpath /m/%k\nhostkeyalias farm\n"), ["/m/farm"]);
+        assert_eq!(masters("controlpath /m/%j\nproxyjump x,bob@gate:24\n"), ["/m/gate", "/m/"]);
+        // Programs differ in whether the jump host counts.
+        let [new, old] = &masters("controlpath /m/%C\nproxyjump gate\n")[..] else { panic!("two of them") };
+        assert_eq!(masters("controlpath /m/%C\n"), [old.as_str()]);
+        assert!(new != old && new.len() == old.len());
+    }
 }

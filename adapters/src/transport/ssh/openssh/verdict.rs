@@ -1,15 +1,20 @@
 //! What `ssh` says when it does not get in, and what that means.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
 
 use super::super::{
     SshError,
     address::Address,
-    key_file::{self, KeyFile},
+    key_file::{self, Certificate, KeyFile},
 };
 
 /// A message has so many bytes at most.
 const WORDS_MAX: usize = 600;
+/// So many keys are named at most.
+const N_KEYS_NAMED: usize = 4;
 
 /// Who wanted to go where.
 #[derive(Clone, Copy)]
@@ -78,13 +83,7 @@ fn of_proxy_host(log: &str) -> (Option<String>, Option<String>, Option<u16>) {
 fn of_host(log: &str, facts: &Facts<'_>, is_person_there: bool) -> SshError {
     let (host, port, user) = (facts.host.to_owned(), facts.port, facts.user.to_owned());
     let says = |words: &str| log.contains(words);
-    let fingerprint = log
-        .lines()
-        .filter_map(|line| line.trim_end().strip_prefix("debug1: Server host key: "))
-        .filter_map(|key| key.split_whitespace().nth(1))
-        .next_back()
-        .unwrap_or("a key that ssh does not name")
-        .to_owned();
+    let fingerprint = shown_key(log);
     if says("REVOKED HOST KEY DETECTED") || says(" revoked by file ") {
         return SshError::RevokedHostKey { host, port, fingerprint };
     }
@@ -115,6 +114,8 @@ fn of_host(log: &str, facts: &Facts<'_>, is_person_there: bool) -> SshError {
             };
             tried.insert(0, format!("{key}: {why}"));
         }
+        let last = tried.len() - 1;
+        tried.splice(last..last, keys_tried(log, facts.user, locked.as_deref()));
         let methods = denied.rsplit_once('(').map_or("", |(_, methods)| methods);
         let could_answer = ["keyboard-interactive", "password"].iter().any(|method| methods.contains(method));
         let tried = tried.join("; ");
@@ -128,6 +129,91 @@ fn of_host(log: &str, facts: &Facts<'_>, is_person_there: bool) -> SshError {
     match is_unreached.iter().any(|words| says(words)) {
         true => SshError::NotConnected { host, port, why },
         false => SshError::Broken { host, what: why + &of_proxy(facts, is_person_there) },
+    }
+}
+
+/// The key that a host showed: its fingerprint, and who has signed it.
+fn shown_key(log: &str) -> String {
+    let last = |begin: &str| log.lines().rev().find_map(|line| line.trim_end().strip_prefix(begin));
+    if let Some(certificate) = last("debug1: Server host certificate: ") {
+        // `KIND SHA256:…, serial 0 ID "…" CA KIND SHA256:… valid …`; the ID is any text.
+        let key = certificate.split([' ', ',']).nth(1).unwrap_or_default();
+        let authority = certificate.rsplit_once(" CA ").and_then(|(_, rest)| rest.split(' ').nth(1));
+        let signed = authority.map(|authority| format!(", signed by the authority {authority}"));
+        // The plain key was tried after that.
+        let why = last("Certificate invalid: ").or_else(|| last("Certificate "));
+        let why = why.map(|why| format!(" (its certificate does not count: {why})"));
+        return format!("{key}{}{}", signed.unwrap_or_default(), why.unwrap_or_default());
+    }
+    let key = last("debug1: Server host key: ").and_then(|key| key.split_whitespace().nth(1));
+    key.unwrap_or("a key that ssh does not name").to_owned()
+}
+
+/// A key that was offered to a host.
+struct Offered<'l> {
+    /// Its file, or what the agent calls it.
+    name: &'l str,
+    is_certificate: bool,
+    is_of_agent: bool,
+}
+
+/// The key that a line names: `PATH KIND SHA256:… agent`.
+fn offered(line: &str) -> Option<Offered<'_>> {
+    let (name, after) = line.split_once(" SHA256:")?;
+    let (name, kind) = name.rsplit_once(' ')?;
+    let is_of_agent = after.split_whitespace().any(|word| word == "agent");
+    Some(Offered { name, is_certificate: kind.ends_with("-CERT"), is_of_agent })
+}
+
+/// What came of the keys and certificates of a user whom a host does not let in; `told`: of which it is said already.
+fn keys_tried(log: &str, user: &str, told: Option<&str>) -> Vec<String> {
+    let lines = || log.lines().map(str::trim_end);
+    let accepted: Vec<&str> =
+        lines().filter_map(|line| line.strip_prefix("debug1: Server accepts key: ")).collect();
+    let offers = lines().filter_map(|line| line.strip_prefix("debug1: Offering public key: "));
+    let refused: Vec<Offered<'_>> =
+        offers.filter(|key| !accepted.contains(key)).filter_map(offered).collect();
+    let of_certificates =
+        refused.iter().filter(|key| key.is_certificate).map(|key| of_certificate(key, user));
+    // Without its certificate a key is not known there.
+    let has_certificate = |name: &str| refused.iter().any(|key| key.is_certificate && key.name == name);
+    let keys = refused.iter().filter(|key| !key.is_certificate && !has_certificate(key.name));
+    let of_keys = keys.filter(|key| told != Some(key.name)).map(|key| {
+        let of_agent = if key.is_of_agent { " of the agent" } else { "" };
+        format!("key {}{of_agent}: refused", key.name)
+    });
+    // `ssh` says these to people: a file that is missing, broken or open to all, an agent that does not sign.
+    let begins = ["no such identity: ", "Load key ", "Permissions 0", "sign_and_send_pubkey: "];
+    let of_files = lines().filter(|line| begins.iter().any(|begin| line.starts_with(begin)));
+    let of_files = of_files.map(|line| line.trim_end_matches('.').to_owned());
+    let mut all: Vec<String> = Vec::new();
+    for words in of_certificates.chain(of_files).chain(of_keys) {
+        if !all.contains(&words) {
+            all.push(words);
+        }
+    }
+    if all.len() > N_KEYS_NAMED {
+        let n_more = all.len() - N_KEYS_NAMED;
+        all.truncate(N_KEYS_NAMED);
+        all.push(format!("{n_more} more"));
+    }
+    all
+}
+
+/// What a certificate that was refused says of itself. `ssh` names the key's file if the certificate is beside it.
+fn of_certificate(offered: &Offered<'_>, user: &str) -> String {
+    let beside = PathBuf::from(format!("{}-cert.pub", offered.name));
+    let files = [beside, PathBuf::from(offered.name)];
+    let found = files.iter().find_map(|file| Some((file, Certificate::of(file)?)));
+    match found {
+        Some((file, certificate)) => {
+            format!("certificate {}: {}", file.display(), certificate.why_refused(user, SystemTime::now()))
+        }
+        None if offered.is_of_agent => format!(
+            "certificate {} of the agent: refused; `ssh-add -L | ssh-keygen -L -f -` says for whom and until when it is",
+            offered.name
+        ),
+        None => format!("certificate {}: refused", offered.name),
     }
 }
 
@@ -179,10 +265,24 @@ fn locked_key(log: &str) -> Option<String> {
     .next()
 }
 
+/// How lines begin that `ssh` says only because it was asked to say more.
+const NOT_FOR_PEOPLE: [&str; 10] = [
+    "debug1: ",
+    "debug2: ",
+    "debug3: ",
+    "OpenSSH_",
+    // Those of its level VERBOSE have no mark.
+    "Authenticated to ",
+    "Authenticated using \"",
+    "Canonicalized DNS aliased hostname ",
+    "Transferred: sent ",
+    "Bytes per second: sent ",
+    "Allocated port ",
+];
+
 /// Whether a line of what `ssh` says is for people.
 pub(super) fn is_for_people(line: &str) -> bool {
-    let is_debug = ["debug1: ", "debug2: ", "debug3: ", "OpenSSH_"].iter().any(|word| line.starts_with(word));
-    !is_debug && !line.trim().is_empty()
+    !NOT_FOR_PEOPLE.iter().any(|begin| line.starts_with(begin)) && !line.trim().is_empty()
 }
 
 /// What `ssh` said for people, in one line.
@@ -290,6 +390,87 @@ mod tests {
         assert!(
             matches!(of("debug1: x\nkex_exchange: Connection reset", false), SshError::Broken { what, .. } if what == "kex_exchange: Connection reset")
         );
+    }
+
+    #[test]
+    fn what_ssh_says_to_nobody_is_shown_to_nobody() {
+        let log = "OpenSSH_9.2p1 Debian\r\ndebug1: x\r\nAuthenticated using \"publickey\" with partial success.\r\n\
+            Authenticated to gate ([::1]:22) using \"publickey\".\r\n";
+        assert_eq!(words_if_any(log), None);
+        assert_eq!(words(&format!("{log}Authenticated users only\r\n")), "Authenticated users only");
+    }
+
+    #[test]
+    fn a_host_with_a_certificate_is_told_by_its_key_and_its_authority() {
+        let log = "debug1: Server host certificate: ssh-ed25519-cert-v01@openssh.com SHA256:abc+, serial 0 ID \"a, CA b\" \
+            CA ssh-ed25519 SHA256:def/ valid forever\r\ndebug2: Server host certificate hostname: foo\r\n";
+        let of = |more: &str| of(&format!("{log}{more}"), false).to_string();
+        let said = of("Host key verification failed.\r\n");
+        assert!(
+            said.contains("port 23, SHA256:abc+, signed by the authority SHA256:def/; compare it"),
+            "{said}"
+        );
+        let said =
+            of("Certificate invalid: name is not a listed principal\r\nHost key verification failed.\r\n");
+        let why = "SHA256:def/ (its certificate does not count: name is not a listed principal); compare";
+        assert!(said.contains(why), "{said}");
+        let said = of("@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\nHost key verification failed.");
+        assert!(said.contains("it showed SHA256:abc+, signed"), "{said}");
+    }
+
+    #[test]
+    fn keys_and_certificates_that_were_tried_are_named() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let keygen = |words: &[&str]| {
+            let keygen = std::process::Command::new("ssh-keygen").arg("-q").args(words).status();
+            assert!(keygen.expect("ssh-keygen runs").success(), "{words:?}");
+        };
+        let path = |name: &str| folder.path().join(name).display().to_string();
+        for key in ["ca", "my id"] {
+            keygen(&["-t", "ed25519", "-N", "", "-f", &path(key)]);
+        }
+        let past = "20200101000000Z:20200102000000Z";
+        keygen(&["-s", &path("ca"), "-I", "me", "-n", "ada", "-V", past, &path("my id.pub")]);
+        let id = path("my id");
+        let tried = |log: &str, user: &str| {
+            let facts = Facts { host: "centre", port: 23, user, proxy: None, by_hand: "ssh word" };
+            match verdict(
+                &format!("{log}{user}@centre: Permission denied (publickey).\r\n"),
+                "",
+                &facts,
+                false,
+            ) {
+                SshError::Refused { tried, .. } => tried,
+                other => panic!("{other}"),
+            }
+        };
+        let denied = "ada@centre: Permission denied (publickey)";
+        let offers = format!(
+            "debug1: Offering public key: {id} ED25519 SHA256:abc explicit\r\n\
+             debug1: Offering public key: {id} ED25519-CERT SHA256:abc explicit\r\n"
+        );
+        let expired = format!("certificate {id}-cert.pub: it expired on 2020-01-02 00:00 UTC; get a new one");
+        assert_eq!(tried(&offers, "ada"), format!("{expired}; {denied}"));
+        // A file that the configuration names (CertificateFile).
+        let named =
+            format!("debug1: Offering public key: {id}-cert.pub ED25519-CERT SHA256:abc explicit\r\n");
+        assert_eq!(tried(&named, "ada"), format!("{expired}; {denied}"));
+        keygen(&["-s", &path("ca"), "-I", "me", "-n", "bob", &path("my id.pub")]);
+        let for_bob = format!("certificate {id}-cert.pub: it is for bob and not for ada");
+        assert_eq!(tried(&offers, "ada"), format!("{for_bob}; {denied}"));
+        let of_agent = tried("debug1: Offering public key: me@home RSA-CERT SHA256:abc agent\r\n", "ada");
+        assert!(of_agent.starts_with("certificate me@home of the agent: refused; `ssh-add"), "{of_agent}");
+        let more = "no such identity: /x/y: No such file or directory\r\nLoad key \"/z\": bad permissions\r\n\
+            debug1: Offering public key: /k RSA SHA256:abc explicit\r\n\
+            debug1: Offering public key: me@home RSA SHA256:abc agent\r\n\
+            debug1: Offering public key: /good RSA SHA256:ab agent\r\ndebug1: Server accepts key: /good RSA SHA256:ab agent\r\n";
+        let expected = format!(
+            "no such identity: /x/y: No such file or directory; Load key \"/z\": bad permissions; key /k: refused; key \
+             me@home of the agent: refused; {denied}"
+        );
+        assert_eq!(tried(more, "ada"), expected);
+        let many: String = (0..9).map(|n| format!("no such identity: /{n}: No\n")).collect();
+        assert!(tried(&many, "ada").contains("no such identity: /3: No; 5 more; ada@"));
     }
 
     #[test]
