@@ -26,8 +26,9 @@ sh ./script
 ) > /dev/null 2>&1 < /dev/null &
 echo "$n""#;
 
-/// Shows what was there `late` seconds ago. Each call that is a multiple of `fails` fails, and ends with 0.
+/// With a file `hang` it never answers. Shows what was there `late` seconds ago. Each call that is a multiple of `fails` fails, and ends with 0.
 const SQUEUE: &str = r#"echo >> "$S/calls"
+[ -e "$S/hang" ] && { echo $$ >> "$S/hanging"; exec sleep 7001; }
 fails=$(cat "$S/fails" 2>/dev/null || echo 1000000)
 [ $(($(wc -l < "$S/calls") % fails)) = 0 ] && {
 echo 'slurm_load_jobs error: Unable to contact slurm controller (connect failure)' >&2; exit 0; }
@@ -40,8 +41,9 @@ echo "${job##*/}|$state|None|$(cat "$job/name")"
 done
 exit 0"#;
 
-/// With a file `lie` it says what is in it, does nothing and ends with 0.
+/// With a file `stuck` it never ends. With a file `lie` it says what is in it, does nothing and ends with 0.
 const SCANCEL: &str = r#"echo "$@" >> "$S/cancelled"
+[ -e "$S/stuck" ] && { echo $$ >> "$S/hanging"; sleep 7001 & echo $! >> "$S/hanging"; wait; }
 [ -e "$S/lie" ] && { cat "$S/lie" >&2; exit 0; }
 [ -e "$S/deny" ] && { echo "scancel: error: Kill job error on job id $1: Access/permission denied" >&2; exit 1; }
 for id; do : > "$S/jobs/$id/over"; done
@@ -183,6 +185,53 @@ fn batch_jobs_that_could_not_be_cancelled_are_named_at_the_stop() {
     until("they are cancelled", || sandbox.path().join("jobs/1002/over").exists());
     sandbox.ok(&["stop", "--now"]);
     assert_eq!(manager.wait(), Some(0));
+}
+
+/// Waits until the commands that hang have ended, of which there are so many or more.
+fn until_none_hangs(sandbox: &Sandbox, n: usize) {
+    let hanging = sandbox.read("hanging");
+    assert!(hanging.lines().count() >= n, "{hanging}");
+    for pid in hanging.lines() {
+        let runs = || {
+            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
+        };
+        until("it has ended", || !runs());
+    }
+}
+
+#[test]
+fn a_listing_that_hangs_ends_with_the_manager() {
+    for is_signal in [true, false] {
+        let sandbox = sandbox();
+        let platform = "{name: cl, adapter: slurm, cores: 1, poll_interval: 1s}";
+        sandbox.write("manager.yaml", &format!("platforms: [{platform}]\nlimits: {{leave_limit: 1s}}\n"));
+        sandbox.write("hang", "");
+        let manager = serve(&sandbox);
+        until("a listing hangs", || !sandbox.read("hanging").is_empty());
+        match is_signal {
+            true => manager.signal(Signal::SIGTERM),
+            // It may say that the platform does not answer.
+            false => _ = command(&sandbox, &["stop"]).output().expect("it ends"),
+        }
+        assert_eq!(manager.wait(), Some(0));
+        until_none_hangs(&sandbox, 1);
+    }
+}
+
+#[test]
+fn a_cancellation_that_hangs_ends_with_the_manager() {
+    let sandbox = sandbox();
+    let manager = serve(&sandbox);
+    two_wait(&sandbox);
+    sandbox.write("stuck", "");
+    let mut stop = command(&sandbox, &["stop"]).spawn().expect("it starts");
+    until("a cancellation hangs", || sandbox.read("hanging").lines().count() >= 2);
+    manager.signal(Signal::SIGTERM);
+    assert_eq!(manager.wait(), Some(0));
+    // Whatever it was told by a manager that ended meanwhile.
+    stop.wait().expect("it ends");
+    until_none_hangs(&sandbox, 2);
 }
 
 #[test]

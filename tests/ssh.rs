@@ -29,7 +29,7 @@ const HANGING_LIMIT: Duration = Duration::from_secs(4);
 
 fn command(argv: &[&str], stdin: &[u8]) -> Command {
     let argv = argv.iter().map(|word| (*word).to_owned()).collect();
-    Command { argv, stdin: stdin.to_vec(), time_limit: LIMIT }
+    Command { name: "sh".into(), argv, stdin: stdin.to_vec(), time_limit: LIMIT }
 }
 
 fn sh(line: &str) -> Command {
@@ -125,7 +125,8 @@ async fn commands_get_their_words_and_input_and_give_their_output_by(program: Ss
     let large: Vec<u8> = (0..5 << 20).map(|n: u32| b'a' + (n % 23) as u8).collect();
     let echoed = ssh.run(&command(&["cat"], &large)).await.expect("an answer");
     assert!(echoed.stdout.as_bytes() == large, "{} bytes", echoed.stdout.len());
-    let deaf = ssh.run(&Command { argv: vec!["true".into()], stdin: large, time_limit: LIMIT }).await;
+    let deaf = Command { argv: vec!["true".into()], stdin: large, ..sh("") };
+    let deaf = ssh.run(&deaf).await;
     assert_eq!(deaf.expect("an answer").code, Some(0));
 }
 

@@ -31,6 +31,8 @@ pub struct AllocationRequest {
 /// A command line to run where the platform is reached.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Command {
+    /// What people are told that it is: the program that is asked, and for what, like `squeue (listing jobs)`.
+    pub name: String,
     /// Program and arguments. No secret may be among them: other users see them.
     pub argv: Vec<String>,
     /// What it reads.
@@ -42,13 +44,15 @@ pub struct Command {
 impl Command {
     /// Runs `lines` by `/bin/sh`, in which `"$@"` are the words.
     pub fn shell(
+        name: &str,
         lines: &str,
         words: impl IntoIterator<Item = String>,
         stdin: Vec<u8>,
         time_limit: Duration,
     ) -> Command {
         let shell = ["sh", "-c", lines, "sh"].map(str::to_owned);
-        Command { argv: shell.into_iter().chain(words).collect(), stdin, time_limit }
+        let argv = shell.into_iter().chain(words).collect();
+        Command { name: name.to_owned(), argv, stdin, time_limit }
     }
 }
 

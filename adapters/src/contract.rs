@@ -29,8 +29,11 @@ fn ids() -> [String; 3] {
 
 fn commands(adapter: &dyn Adapter) -> Vec<Command> {
     let always = [adapter.submit(&request(1)), adapter.list("pf1-"), adapter.cancel(&ids())];
-    let some = [adapter.version(), adapter.describe(), adapter.load(), adapter.why_it_waits("11.host")];
-    always.into_iter().chain(some.into_iter().flatten()).collect()
+    let id = "11.host";
+    let of_jobs = [adapter.why_it_waits(id), adapter.age(id)];
+    let some = [adapter.version(), adapter.describe(), adapter.load(), adapter.accounts()].into_iter();
+    let some = some.chain(of_jobs);
+    always.into_iter().chain(some.flatten()).collect()
 }
 
 /// All that it says and has read.
@@ -68,6 +71,21 @@ fn commands_can_be_run_and_end() {
             assert!(!command.argv.is_empty() && !command.argv[0].is_empty(), "{command:?}");
             assert!(command.argv.iter().all(|word| !word.contains('\0')), "{command:?}");
             assert!(!command.time_limit.is_zero(), "{command:?}");
+        }
+    }
+}
+
+#[test]
+fn commands_are_called_by_the_programs_that_they_ask() {
+    for adapter in all() {
+        for command in commands(&*adapter) {
+            let programs = command.name.split(" (").next().unwrap_or_default();
+            let is_program = |word: &&str| !matches!(*word, "and" | "the") && !word.starts_with('-');
+            let mut programs = programs.split(' ').filter(is_program).peekable();
+            assert!(programs.peek().is_some(), "{command:?}");
+            for program in programs {
+                assert!(program != "sh" && text(&command).contains(program), "{program}: {command:?}");
+            }
         }
     }
 }

@@ -122,14 +122,14 @@ impl GridEngine {
         GridEngine { agent_command: surroundings.agent_command.clone(), site: site.clone() }
     }
 
-    /// Runs `line`, in which `"$@"` are the words.
-    fn shell(line: &str, words: Vec<String>, stdin: Vec<u8>) -> Command {
-        Command::shell(&format!("{CLEAN}{line}"), words, stdin, TIME_LIMIT)
+    /// Runs `line`, in which `"$@"` are the words. `name`: what people are told that it is.
+    fn shell(name: &str, line: &str, words: Vec<String>, stdin: Vec<u8>) -> Command {
+        Command::shell(name, &format!("{CLEAN}{line}"), words, stdin, TIME_LIMIT)
     }
 
     /// What says no without asking anybody.
     fn refusal(why: &str) -> Command {
-        GridEngine::shell("echo \"$1\" >&2; exit 2", vec![why.to_owned()], Vec::new())
+        GridEngine::shell(SUBMISSION, "echo \"$1\" >&2; exit 2", vec![why.to_owned()], Vec::new())
     }
 
     fn memory_resource(&self) -> &str {
@@ -214,7 +214,7 @@ impl Adapter for GridEngine {
             quoted(&request.folder),
             self.submission(request, parallel_environment)
         );
-        GridEngine::shell(&line, self.qsub(request), request.join.clone())
+        GridEngine::shell(SUBMISSION, &line, self.qsub(request), request.join.clone())
     }
 
     fn read_submit(&self, output: &Output) -> Result<BatchId, AdapterError> {
@@ -244,7 +244,8 @@ impl Adapter for GridEngine {
 
     fn list_with(&self, tag_prefix: &str, known: &[BatchId]) -> Command {
         let words = [tag_prefix.to_owned()].into_iter().chain(newest(known)).collect();
-        GridEngine::shell(&format!("next={NEXT}\n{USER}{LIST}"), words, Vec::new())
+        let lines = format!("next={NEXT}\n{USER}{LIST}");
+        GridEngine::shell("qstat (listing jobs)", &lines, words, Vec::new())
     }
 
     fn read_list(&self, output: &Output) -> Result<Vec<BatchJob>, AdapterError> {
@@ -252,25 +253,27 @@ impl Adapter for GridEngine {
     }
 
     fn cancel(&self, ids: &[BatchId]) -> Command {
-        GridEngine::shell(&format!("{WRONG}{CANCEL}"), ids.to_vec(), Vec::new())
+        let lines = format!("{WRONG}{CANCEL}");
+        GridEngine::shell("qdel (cancelling jobs)", &lines, ids.to_vec(), Vec::new())
     }
 
     fn why_it_waits(&self, id: &str) -> Option<Command> {
         let line = "qstat -j \"$1\" | sed -n '/^scheduling info:/,$ s/^\\(scheduling info:\\)\\{0,1\\} *//p'";
-        Some(GridEngine::shell(line, vec![id.to_owned()], Vec::new()))
+        Some(GridEngine::shell("qstat -j (asking why a job waits)", line, vec![id.to_owned()], Vec::new()))
     }
 
     fn age(&self, id: &str) -> Option<Command> {
         let line = format!(
             "submitted=$(ask qstat -j \"$1\" | sed -n 's/^submission_time: *//p' | head -n 1) && {AGE_OF_SUBMITTED}"
         );
-        Some(GridEngine::shell(&line, vec![id.to_owned()], Vec::new()))
+        let name = "qstat -j (asking for the age of a job)";
+        Some(GridEngine::shell(name, &line, vec![id.to_owned()], Vec::new()))
     }
 
     fn describe(&self) -> Option<Command> {
         let resources = format!("mem_total,h_rt,{}", self.gpu_resource());
         let words = ["qstat", "-f", "-xml", "-F", &resources].map(str::to_owned).into();
-        Some(GridEngine::shell("ask \"$@\"", words, Vec::new()))
+        Some(GridEngine::shell("qstat -f (asking for queues)", "ask \"$@\"", words, Vec::new()))
     }
 
     fn read_describe_with(
@@ -286,13 +289,13 @@ impl Adapter for GridEngine {
     }
 
     fn accounts(&self) -> Option<Command> {
-        Some(GridEngine::shell("ask qconf -sprjl", Vec::new(), Vec::new()))
+        Some(GridEngine::shell("qconf (listing projects)", "ask qconf -sprjl", Vec::new(), Vec::new()))
     }
 
     fn load(&self) -> Option<Command> {
         let mut words: Vec<String> = ["qstat", "-f", "-xml", "-u", "*", "-s", "p"].map(str::to_owned).into();
         words.extend(self.queue());
-        Some(GridEngine::shell("ask \"$@\"", words, Vec::new()))
+        Some(GridEngine::shell("qstat -f (asking how busy it is)", "ask \"$@\"", words, Vec::new()))
     }
 
     fn read_load_with(&self, output: &Output, left_out: &mut Vec<String>) -> Result<QueueLoad, AdapterError> {
@@ -303,6 +306,9 @@ impl Adapter for GridEngine {
         Ok(load)
     }
 }
+
+/// What people are told that a submission is.
+const SUBMISSION: &str = "qsub (submitting a job)";
 
 /// The command that lists queues and their load.
 const QSTAT: &str = "qstat -f -xml";

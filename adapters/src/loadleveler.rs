@@ -75,6 +75,9 @@ printf '\nexit=%s\n' $?"#;
 const LOAD_OF_ALL: &str = r#"llstatus -r %sta %sts %cpu %r && echo "$next" && llq -r %st %id
 printf '\nexit=%s\n' $?"#;
 
+/// What people are told that a submission is.
+const SUBMISSION: &str = "llsubmit (submitting a job)";
+
 /// Exit codes after which nothing was submitted: no room for the files; no `llsubmit`.
 const REFUSED: [i32; 3] = [73, 126, 127];
 
@@ -95,14 +98,14 @@ impl LoadLeveler {
         LoadLeveler { agent_command: surroundings.agent_command.clone(), site: site.clone() }
     }
 
-    /// Runs `lines`, in which `"$@"` are the words.
-    fn shell(lines: &str, words: Vec<String>, stdin: Vec<u8>) -> Command {
-        Command::shell(&format!("{BEGINNING}{lines}"), words, stdin, TIME_LIMIT)
+    /// Runs `lines`, in which `"$@"` are the words. `name`: what people are told that it is.
+    fn shell(name: &str, lines: &str, words: Vec<String>, stdin: Vec<u8>) -> Command {
+        Command::shell(name, &format!("{BEGINNING}{lines}"), words, stdin, TIME_LIMIT)
     }
 
     /// The same where `$next` stands between what two commands print.
-    fn ask(lines: &str, words: Vec<String>) -> Command {
-        LoadLeveler::shell(&format!("next={NEXT}\n{lines}"), words, Vec::new())
+    fn ask(name: &str, lines: &str, words: Vec<String>) -> Command {
+        LoadLeveler::shell(name, &format!("next={NEXT}\n{lines}"), words, Vec::new())
     }
 }
 
@@ -114,11 +117,13 @@ impl Adapter for LoadLeveler {
     fn submit(&self, request: &AllocationRequest) -> Command {
         match file::job_command_file(&self.site, &self.agent_command, request) {
             // What says no without asking anybody.
-            Err(why) => LoadLeveler::shell("echo \"$1\" >&2; exit 73", vec![why.to_owned()], Vec::new()),
+            Err(why) => {
+                LoadLeveler::shell(SUBMISSION, "echo \"$1\" >&2; exit 73", vec![why.to_owned()], Vec::new())
+            }
             Ok(file) => {
                 let words = vec!["llsubmit".to_owned(), format!("{}/{}", request.folder, file::NAME)];
                 let stdin = [file.as_bytes(), file::END.as_bytes(), b"\n", &request.join].concat();
-                LoadLeveler::shell(&format!("end={}\n{SUBMIT}", file::END), words, stdin)
+                LoadLeveler::shell(SUBMISSION, &format!("end={}\n{SUBMIT}", file::END), words, stdin)
             }
         }
     }
@@ -143,8 +148,8 @@ impl Adapter for LoadLeveler {
     }
 
     fn list_with(&self, tag_prefix: &str, known: &[BatchId]) -> Command {
-        let lines = format!("{USER}{LIST}");
-        LoadLeveler::ask(&lines, [file::job_name(tag_prefix)].into_iter().chain(newest(known)).collect())
+        let words = [file::job_name(tag_prefix)].into_iter().chain(newest(known));
+        LoadLeveler::ask("llq (listing jobs)", &format!("{USER}{LIST}"), words.collect())
     }
 
     /// The id of a job of several steps has no number of a step, and a listing may show a host's name without its
@@ -158,22 +163,24 @@ impl Adapter for LoadLeveler {
     }
 
     fn cancel(&self, ids: &[BatchId]) -> Command {
-        LoadLeveler::shell(&format!("{WRONG}{CANCEL}"), ids.to_vec(), Vec::new())
+        let lines = format!("{WRONG}{CANCEL}");
+        LoadLeveler::shell("llcancel (cancelling jobs)", &lines, ids.to_vec(), Vec::new())
     }
 
     fn age(&self, id: &str) -> Option<Command> {
         let line = format!(
             "submitted=$(llq -l \"$1\" | sed -n 's/^ *Queue Date: *//p' | head -n 1) && {AGE_OF_SUBMITTED}"
         );
-        Some(LoadLeveler::shell(&line, vec![id.to_owned()], Vec::new()))
+        let name = "llq -l (asking for the age of a job)";
+        Some(LoadLeveler::shell(name, &line, vec![id.to_owned()], Vec::new()))
     }
 
     fn version(&self) -> Option<Command> {
-        Some(LoadLeveler::shell("exec llsubmit -v", Vec::new(), Vec::new()))
+        Some(LoadLeveler::shell("llsubmit -v", "exec llsubmit -v", Vec::new(), Vec::new()))
     }
 
     fn describe(&self) -> Option<Command> {
-        Some(LoadLeveler::ask(DESCRIBE, Vec::new()))
+        Some(LoadLeveler::ask("llclass and llstatus (asking for classes and machines)", DESCRIBE, Vec::new()))
     }
 
     fn read_describe_with(
@@ -196,8 +203,10 @@ impl Adapter for LoadLeveler {
 
     fn load(&self) -> Option<Command> {
         Some(match &self.site.queue {
-            Some(class) => LoadLeveler::ask(LOAD_OF_CLASS, vec![class.clone()]),
-            None => LoadLeveler::ask(LOAD_OF_ALL, Vec::new()),
+            Some(class) => {
+                LoadLeveler::ask("llclass (asking how busy it is)", LOAD_OF_CLASS, vec![class.clone()])
+            }
+            None => LoadLeveler::ask("llstatus and llq (asking how busy it is)", LOAD_OF_ALL, Vec::new()),
         })
     }
 

@@ -37,10 +37,10 @@ impl Local {
         Local { name, agent_command: surroundings.agent_command.clone(), setup: site.setup.clone() }
     }
 
-    fn agent(&self, arguments: &[&str], stdin: Vec<u8>) -> Command {
+    fn agent(&self, what: &str, arguments: &[&str], stdin: Vec<u8>) -> Command {
         let mut argv = self.agent_command.clone();
         argv.extend(arguments.iter().map(|argument| (*argument).to_owned()));
-        Command { argv, stdin, time_limit: TIME_LIMIT }
+        Command { name: format!("the agent ({what})"), argv, stdin, time_limit: TIME_LIMIT }
     }
 }
 
@@ -54,7 +54,8 @@ impl Adapter for Local {
     }
 
     fn submit(&self, request: &AllocationRequest) -> Command {
-        let start = self.agent(&["start", "--tag", &request.tag, "--join", "-"], request.join.clone());
+        let words = ["start", "--tag", &request.tag, "--join", "-"];
+        let start = self.agent("starting a pilot", &words, request.join.clone());
         if self.setup.is_empty() {
             return start;
         }
@@ -65,7 +66,8 @@ impl Adapter for Local {
             lines_of_setup(&self.setup)
         );
         let shell = ["/bin/sh", "-c", &script, "sh"].map(str::to_owned);
-        Command { argv: shell.into_iter().chain(start.argv).collect(), ..start }
+        let name = "the lines of setup and the agent (starting a pilot)".to_owned();
+        Command { name, argv: shell.into_iter().chain(start.argv).collect(), ..start }
     }
 
     fn read_submit(&self, output: &Output) -> Result<BatchId, AdapterError> {
@@ -89,7 +91,7 @@ impl Adapter for Local {
     }
 
     fn list(&self, tag_prefix: &str) -> Command {
-        self.agent(&["list", tag_prefix], Vec::new())
+        self.agent("listing pilots", &["list", tag_prefix], Vec::new())
     }
 
     fn read_list(&self, output: &Output) -> Result<Vec<BatchJob>, AdapterError> {
@@ -102,7 +104,7 @@ impl Adapter for Local {
     fn cancel(&self, ids: &[BatchId]) -> Command {
         let mut arguments = vec!["cancel"];
         arguments.extend(ids.iter().map(String::as_str));
-        self.agent(&arguments, Vec::new())
+        self.agent("cancelling pilots", &arguments, Vec::new())
     }
 }
 

@@ -117,9 +117,9 @@ impl Pbs {
         Pbs { agent_command: surroundings.agent_command.clone(), site: site.clone() }
     }
 
-    /// Runs `lines` where `$form` is known, in which `"$@"` are the words.
-    fn shell(lines: &str, words: Vec<String>, stdin: Vec<u8>) -> Command {
-        Command::shell(&format!("{BEGINNING}{lines}"), words, stdin, TIME_LIMIT)
+    /// Runs `lines` where `$form` is known, in which `"$@"` are the words. `name`: what people are told that it is.
+    fn shell(name: &str, lines: &str, words: Vec<String>, stdin: Vec<u8>) -> Command {
+        Command::shell(name, &format!("{BEGINNING}{lines}"), words, stdin, TIME_LIMIT)
     }
 
     /// Options that name the account's queue.
@@ -156,7 +156,7 @@ impl Adapter for Pbs {
             chunks(request),
             nodes(request)
         );
-        Pbs::shell(&line, words, script)
+        Pbs::shell("qsub (submitting a job)", &line, words, script)
     }
 
     fn read_submit(&self, output: &Output) -> Result<BatchId, AdapterError> {
@@ -185,7 +185,7 @@ impl Adapter for Pbs {
 
     fn list_with(&self, tag_prefix: &str, known: &[BatchId]) -> Command {
         let words = [tag_prefix.to_owned()].into_iter().chain(newest(known));
-        Pbs::shell(&listing::lines(known), words.collect(), Vec::new())
+        Pbs::shell("qstat (listing jobs)", &listing::lines(known), words.collect(), Vec::new())
     }
 
     fn read_list(&self, output: &Output) -> Result<Vec<BatchJob>, AdapterError> {
@@ -198,27 +198,30 @@ impl Adapter for Pbs {
     }
 
     fn cancel(&self, ids: &[BatchId]) -> Command {
-        Pbs::shell(&format!("{WRONG}{SERVERS}{CANCEL}"), ids.to_vec(), Vec::new())
+        let lines = format!("{WRONG}{SERVERS}{CANCEL}");
+        Pbs::shell("qdel (cancelling jobs)", &lines, ids.to_vec(), Vec::new())
     }
 
     fn why_it_waits(&self, id: &str) -> Option<Command> {
-        Some(Pbs::shell(&format!("{SERVERS}{WHY_IT_WAITS}"), vec![id.to_owned()], Vec::new()))
+        let lines = format!("{SERVERS}{WHY_IT_WAITS}");
+        Some(Pbs::shell("qstat -f (asking why a job waits)", &lines, vec![id.to_owned()], Vec::new()))
     }
 
     fn age(&self, id: &str) -> Option<Command> {
         let line = format!(
             "{SERVERS}submitted=$(qstat -f \"$(at \"$1\")\" | sed -n 's/^    ctime = //p' | head -n 1) && {AGE_OF_SUBMITTED}"
         );
-        Some(Pbs::shell(&line, vec![id.to_owned()], Vec::new()))
+        Some(Pbs::shell("qstat -f (asking for the age of a job)", &line, vec![id.to_owned()], Vec::new()))
     }
 
     fn version(&self) -> Option<Command> {
         let line = r#"printf '%s\n' "$version" | grep -E -m 1 'pbs_version|[Vv]ersion:'"#;
-        Some(Pbs::shell(line, Vec::new(), Vec::new()))
+        Some(Pbs::shell("qstat --version", line, Vec::new(), Vec::new()))
     }
 
     fn describe(&self) -> Option<Command> {
-        Some(Pbs::shell(&format!("{NODES}{DESCRIBE}"), Vec::new(), Vec::new()))
+        let name = "qstat and pbsnodes (asking for queues and nodes)";
+        Some(Pbs::shell(name, &format!("{NODES}{DESCRIBE}"), Vec::new(), Vec::new()))
     }
 
     fn read_describe_with(
@@ -233,7 +236,8 @@ impl Adapter for Pbs {
     }
 
     fn load(&self) -> Option<Command> {
-        Some(Pbs::shell(&format!("{NODES}{LOAD}"), self.site.queue.iter().cloned().collect(), Vec::new()))
+        let (name, words) = ("pbsnodes and qstat (asking how busy it is)", self.site.queue.iter().cloned());
+        Some(Pbs::shell(name, &format!("{NODES}{LOAD}"), words.collect(), Vec::new()))
     }
 
     fn read_load_with(&self, output: &Output, left_out: &mut Vec<String>) -> Result<QueueLoad, AdapterError> {

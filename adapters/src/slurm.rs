@@ -147,10 +147,11 @@ impl Slurm {
         Slurm { agent_command: surroundings.agent_command.clone(), site, cluster }
     }
 
-    /// Runs `lines`, in which `"$@"` are the words and `on` runs a command on the cluster.
-    fn shell(&self, lines: &str, words: Vec<String>, stdin: Vec<u8>) -> Command {
+    /// Runs `lines`, in which `"$@"` are the words and `on` runs a command on the cluster. `name`: what people are told
+    /// that it is.
+    fn shell(&self, name: &str, lines: &str, words: Vec<String>, stdin: Vec<u8>) -> Command {
         let cluster = quoted(self.cluster.as_deref().unwrap_or(""));
-        Command::shell(&format!("cluster={cluster}\n{CLEAN}{lines}"), words, stdin, TIME_LIMIT)
+        Command::shell(name, &format!("cluster={cluster}\n{CLEAN}{lines}"), words, stdin, TIME_LIMIT)
     }
 
     /// Whether the site's options say one of these themselves; Slurm takes options that are shortened.
@@ -203,7 +204,7 @@ impl Adapter for Slurm {
         let launcher = if *n_nodes > 1 { &launcher[..] } else { &[] };
         let before = [FIND_END.to_owned()];
         let script = script_after(&self.site, &self.agent_command, launcher, &before, request);
-        self.shell(&format!("{WRONG}{TAKE_AWAY}{SUBMIT}"), words, script)
+        self.shell("sbatch (submitting a job)", &format!("{WRONG}{TAKE_AWAY}{SUBMIT}"), words, script)
     }
 
     fn read_submit(&self, output: &Output) -> Result<BatchId, AdapterError> {
@@ -235,7 +236,8 @@ impl Adapter for Slurm {
         let clusters: BTreeSet<&str> = known.iter().map(|id| on_cluster(id).1.unwrap_or_default()).collect();
         let one = |cluster: &&str| format!("cluster={}\nlist \"$@\"\n", quoted(cluster));
         let lines: String = clusters.iter().map(one).collect();
-        self.shell(&format!("{LIST}{lines}"), words.map(str::to_owned).into(), Vec::new())
+        let words = words.map(str::to_owned).into();
+        self.shell("squeue (listing jobs)", &format!("{LIST}{lines}"), words, Vec::new())
     }
 
     fn read_list(&self, output: &Output) -> Result<Vec<BatchJob>, AdapterError> {
@@ -260,14 +262,15 @@ impl Adapter for Slurm {
             format!("take_away {} {numbers}\n", with_cluster("scancel", *cluster))
         };
         let lines: String = by_cluster.iter().map(line).collect();
-        self.shell(&format!("{WRONG}{TAKE_AWAY}code=0\n{lines}exit $code"), Vec::new(), Vec::new())
+        let lines = format!("{WRONG}{TAKE_AWAY}code=0\n{lines}exit $code");
+        self.shell("scancel (cancelling jobs)", &lines, Vec::new(), Vec::new())
     }
 
     fn why_it_waits(&self, id: &str) -> Option<Command> {
         let (number, cluster) = on_cluster(id);
         let line = format!("{} \"$@\"", with_cluster("squeue", cluster));
         let words = ["--noheader", "--all", "--format=%r", "--jobs", number].map(str::to_owned);
-        Some(self.shell(&line, words.into(), Vec::new()))
+        Some(self.shell("squeue (asking why a job waits)", &line, words.into(), Vec::new()))
     }
 
     fn age(&self, id: &str) -> Option<Command> {
@@ -276,19 +279,20 @@ impl Adapter for Slurm {
         let line = format!(
             "submitted=$({squeue} --noheader --all --format=%V --jobs=\"$1\" | grep -m 1 '^[0-9]') && {AGE_OF_SUBMITTED}"
         );
-        Some(self.shell(&line, vec![number.to_owned()], Vec::new()))
+        Some(self.shell("squeue (asking for the age of a job)", &line, vec![number.to_owned()], Vec::new()))
     }
 
     fn version(&self) -> Option<Command> {
         // After whatever a site's wrapper prints.
         let line =
             r#"said=$("$@") || exit; printf '%s\n' "$said" | grep -i -m 1 '^slurm' || printf '%s\n' "$said""#;
-        Some(self.shell(line, ["sbatch", "--version"].map(str::to_owned).into(), Vec::new()))
+        let words = ["sbatch", "--version"].map(str::to_owned).into();
+        Some(self.shell("sbatch --version", line, words, Vec::new()))
     }
 
     fn describe(&self) -> Option<Command> {
         let words = ["sinfo", "--noheader", "--all", "--format", NODES].map(str::to_owned).into();
-        Some(self.shell("on \"$@\"", words, Vec::new()))
+        Some(self.shell("sinfo (asking for partitions and nodes)", "on \"$@\"", words, Vec::new()))
     }
 
     fn read_describe_with(
@@ -316,7 +320,8 @@ impl Adapter for Slurm {
 
     fn accounts(&self) -> Option<Command> {
         let line = r#"exec sacctmgr --noheader --parsable2 show associations user="$user" format=account ${cluster:+cluster="$cluster"}"#;
-        Some(self.shell(&format!("{USER}{line}"), Vec::new(), Vec::new()))
+        let lines = format!("{USER}{line}");
+        Some(self.shell("sacctmgr (listing accounts)", &lines, Vec::new(), Vec::new()))
     }
 
     /// It keeps the names of accounts in small letters, and takes them in any.
@@ -329,7 +334,7 @@ impl Adapter for Slurm {
             "on sinfo --noheader --format=%C \"$@\" && echo {NEXT} && on squeue --noheader --all --array \
              --states=PENDING --format=%C \"$@\""
         );
-        Some(self.shell(&line, self.partition(), Vec::new()))
+        Some(self.shell("sinfo and squeue (asking how busy it is)", &line, self.partition(), Vec::new()))
     }
 
     fn read_load_with(&self, output: &Output, left_out: &mut Vec<String>) -> Result<QueueLoad, AdapterError> {

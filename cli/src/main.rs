@@ -25,6 +25,7 @@ mod whole;
 
 use std::{io::Write, process::ExitCode, time::Duration};
 
+use adapters::transport::end_commands;
 use commands::Command;
 use failure::{CODE_BUG, CODE_INFRASTRUCTURE, Failure, Outcome};
 
@@ -69,6 +70,10 @@ fn begin() -> ExitCode {
                 runtime.spawn(keep_a_thread());
             }
             let result = runtime.block_on(commands::run(command));
+            if hosts_manager {
+                // Its threads drop nothing when they are left.
+                end_commands();
+            }
             // What still runs there serves nobody any more.
             runtime.shutdown_background();
             terminal::restore();
@@ -111,6 +116,7 @@ fn report_bugs_briefly() {
             what.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
         if let Some(words) = protocol::ulimits::of_panic(what) {
             let _ = end(Err(Failure::infrastructure(words)));
+            end_commands();
             std::process::exit(CODE_INFRASTRUCTURE);
         }
         // Nobody can be told that standard error is gone.
@@ -119,6 +125,7 @@ fn report_bugs_briefly() {
             "pilotfish: this is a bug in pilotfish {}{place}: {what}; please report it with what you did",
             env!("CARGO_PKG_VERSION")
         );
+        end_commands();
         std::process::exit(CODE_BUG);
     }));
 }

@@ -32,6 +32,9 @@ const UPLOAD_LIMIT: Duration = Duration::from_secs(600);
 /// To look at files and to start a process.
 const LOOK_LIMIT: Duration = Duration::from_secs(60);
 
+/// What people are told that lines of shell are, where it is said what those are for.
+pub const SHELL: &str = "the shell";
+
 /// Prints the folder for our files, its first argument or one in the home, and `there` if the agent, its
 /// second, is in it.
 const LOOK: &str = r#"f=${1:-$HOME/.pilotfish}; umask 077; mkdir -p "$f" || exit; echo "$f"
@@ -585,7 +588,8 @@ impl Place {
         let port = ssh.forward(door.address()).await.map_err(|error| failed(error.to_string()))?;
         let words = ["relay", "--folder", relay, "--to", &port.to_string()].map(str::to_owned);
         let argv = agent.iter().cloned().chain(words).collect();
-        let command = Command { argv, stdin: Vec::new(), time_limit: LOOK_LIMIT };
+        let name = "the agent (starting the relay)".to_owned();
+        let command = Command { name, argv, stdin: Vec::new(), time_limit: LOOK_LIMIT };
         let said = self.said("start the relay", command).await?;
         match said.trim().rsplit_once(' ') {
             Some((host, port)) if is_host(host) => Ok(format!("{}://{host}:{port}", self.plan.scheme)),
@@ -606,11 +610,8 @@ impl Place {
         stdin: Vec<u8>,
         time_limit: Duration,
     ) -> Result<String, String> {
-        self.said(
-            what,
-            Command::shell(script, arguments.iter().map(|&word| word.to_owned()), stdin, time_limit),
-        )
-        .await
+        let words = arguments.iter().map(|&word| word.to_owned());
+        self.said(what, Command::shell(SHELL, script, words, stdin, time_limit)).await
     }
 
     /// What a command says that must succeed; `what`: what it is for.

@@ -71,7 +71,8 @@ impl Account {
     /// # Errors
     /// In words.
     pub async fn check(&self) -> Result<(), String> {
-        let command = Command { argv: vec!["true".to_owned()], stdin: Vec::new(), time_limit: CHECK_LIMIT };
+        let argv = vec!["true".to_owned()];
+        let command = Command { name: "true".to_owned(), argv, stdin: Vec::new(), time_limit: CHECK_LIMIT };
         let why = match self.run(&command).await {
             Ok(output) if output.code == Some(0) => return Ok(()),
             Ok(output) => output.words(),
@@ -136,7 +137,8 @@ mod tests {
 
     fn words(is_root: bool) -> String {
         let argv = vec!["agent".to_owned(), "list".to_owned()];
-        let command = Command { argv, stdin: b"x".to_vec(), time_limit: Duration::from_secs(1) };
+        let name = "the agent".to_owned();
+        let command = Command { name, argv, stdin: b"x".to_vec(), time_limit: Duration::from_secs(1) };
         let of_host = [("PATH".to_owned(), "/usr/bin".to_owned())];
         let command = account(is_root).command(&command, of_host.into_iter());
         assert_eq!(command.stdin, b"x");
@@ -169,8 +171,8 @@ mod tests {
         }
         let Ok(nobody) = Account::of("nobody") else { return };
         let argv = ["sh", "-c", "id -un; pwd; echo ${HOME-none} ${PILOTFISH_X-none}; cat"].map(str::to_owned);
-        let command =
-            Command { argv: argv.to_vec(), stdin: b"said".to_vec(), time_limit: Duration::from_secs(60) };
+        let (name, argv, stdin) = ("sh".to_owned(), argv.to_vec(), b"said".to_vec());
+        let command = Command { name, argv, stdin, time_limit: Duration::from_secs(60) };
         let output = nobody.run(&command).await.expect("it runs");
         assert_eq!((output.code, output.stdout), (Some(0), format!("nobody\n/\n{} none\nsaid", nobody.home)));
     }

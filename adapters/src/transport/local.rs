@@ -1,24 +1,28 @@
 //! Runs commands as processes of this host.
 
 use std::{
-    collections::BTreeSet,
     ffi::OsStr,
+    future::pending,
     io,
     os::fd::{FromRawFd, OwnedFd},
+    pin::pin,
     process::Stdio,
     sync::atomic::{AtomicU64, Ordering},
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use async_trait::async_trait;
-use nix::{
-    libc,
-    sys::signal::{Signal, kill, killpg},
-    unistd::Pid,
+use nix::libc;
+use tokio::{
+    io::{AsyncWriteExt, Interest, unix::AsyncFd},
+    process::Child,
 };
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, Interest, unix::AsyncFd};
 
-use super::{OUTPUT_BYTES_MAX, Transport, TransportError};
+use super::{
+    Transport, TransportError,
+    heard::{Heard, SILENCE},
+    running::{COMMANDS, MARK, Running},
+};
 use crate::command::{Command, Output};
 
 /// This host.
@@ -116,9 +120,6 @@ impl Transport for LocalShell {
     }
 }
 
-/// Has a value of its own in each command, and in all processes that descend from it.
-pub(super) const MARK: &str = "PILOTFISH_COMMAND";
-
 /// A value of [`MARK`] that no other command of this host has.
 pub(super) fn mark() -> String {
     static N_COMMANDS: AtomicU64 = AtomicU64::new(0);
@@ -144,7 +145,8 @@ pub(super) async fn run_in(
     mark: Option<String>,
 ) -> Result<Output, TransportError> {
     let (program, arguments) = command.argv.split_first().map_or(("", &[][..]), |(p, a)| (p.as_str(), a));
-    let mut child = tokio::process::Command::new(program)
+    let mut process = tokio::process::Command::new(program);
+    process
         .args(arguments)
         .current_dir(folder)
         .env_clear()
@@ -152,122 +154,75 @@ pub(super) async fn run_in(
         .envs(mark.iter().map(|mark| (MARK, mark)))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true)
-        // Its children are in its process group and end with it: otherwise a shell's `$(qstat)` outlives the shell.
-        .process_group(0)
-        .spawn()
-        .map_err(|source| TransportError::NotStarted { program: program.to_owned(), source })?;
-    // It is dropped before the child, whose number is nobody else's as long as nobody has waited for it.
-    let leader = child.id().and_then(|id| i32::try_from(id).ok()).map(Pid::from_raw);
-    let mut group = Group { leader, mark, spares: |_| false };
-    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let say = async {
-        if let Some(mut stdin) = stdin {
-            // A child that does not read its input says so by its exit code.
-            let _ = stdin.write_all(&command.stdin).await;
-        }
-        Ok(())
-    };
+        .stderr(Stdio::piped());
+    let name = &command.name;
+    // Without a mark it starts pilots, which may need what it leaves in the background.
+    let leaves_nothing = mark.is_some();
+    let started = COMMANDS.start(&mut process, mark);
+    // It is dropped before the child.
+    let (mut child, running) = started.map_err(|source| {
+        // What is missing is the program that runs it.
+        let command = if name.starts_with(program) { name.clone() } else { format!("{program} for {name}") };
+        TransportError::NotStarted { command, source }
+    })?;
     let talk = async {
         // Whoever writes without end ends it: the child is killed when this is dropped.
-        let ((), stdout, stderr) = tokio::try_join!(say, bounded(stdout), bounded(stderr))?;
-        let code = child.wait().await?.code();
-        group.leader = None;
-        Ok((code, stdout, stderr))
+        let rest = Some(&running).filter(|_| leaves_nothing);
+        let (stdout, stderr) = hear(&mut child, &command.stdin, rest, SILENCE).await?;
+        Ok((running.end(&mut child).await?.code(), stdout, stderr))
     };
     let (code, stdout, stderr) = tokio::time::timeout(command.time_limit, talk)
         .await
-        .map_err(|_| TransportError::TimedOut { program: program.to_owned(), limit: command.time_limit })?
+        .map_err(|_| TransportError::TimedOut { command: name.clone(), limit: command.time_limit })?
         .map_err(|source: io::Error| match source.kind() {
-            io::ErrorKind::FileTooLarge => TransportError::TooMuch { program: program.to_owned() },
-            _ => TransportError::Broken { program: program.to_owned(), source },
+            io::ErrorKind::FileTooLarge => TransportError::TooMuch { command: name.clone() },
+            _ => TransportError::Broken { command: name.clone(), source },
         })?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     Ok(Output { code, stdout: text(&stdout), stderr: text(&stderr) })
 }
 
-/// The processes of a command that has not ended: killed when it is given up. A wrapper may have put some of them into
-/// a group or a session of their own.
-pub(super) struct Group {
-    /// The first of them, whose number is that of its process group. It must not have been waited for. `None`: nothing
-    /// is killed.
-    pub(super) leader: Option<Pid>,
-    pub(super) mark: Option<String>,
-    /// Whether one that is outside of the process group stays.
-    pub(super) spares: fn(Pid) -> bool,
-}
-
-/// Looks for processes that others have started meanwhile at most so often. Those that were found stand still.
-const N_LOOKS_MAX: usize = 16;
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        let Some(leader) = self.leader else { return };
-        let mut found = BTreeSet::new();
-        for _ in 0..N_LOOKS_MAX {
-            let all = descendants(leader, self.mark.as_deref());
-            let new: Vec<Pid> = all.difference(&found).filter(|pid| !(self.spares)(**pid)).copied().collect();
-            if new.is_empty() {
+/// Gives a command its input and gives what it writes, until nobody has its output open any more. One that has ended and
+/// after which nothing was written for the time of `silence` is over, too; what it has left in the background, perhaps for
+/// ever, is ended if it is `rest`.
+async fn hear(
+    child: &mut Child,
+    input: &[u8],
+    rest: Option<&Running>,
+    silence: Duration,
+) -> io::Result<(Vec<u8>, Vec<u8>)> {
+    let stdin = child.stdin.take();
+    let mut say = pin!(async {
+        if let Some(mut stdin) = stdin {
+            // A child that does not read its input says so by its exit code.
+            let _ = stdin.write_all(input).await;
+        }
+    });
+    let pid = child.id();
+    let mut end = pin!(async {
+        match pid {
+            Some(pid) if process_end(pid).await.is_ok() => {}
+            // The kernel does not tell.
+            Some(_) | None => pending().await,
+        }
+    });
+    let (mut stdout, mut stderr) = (Heard::by(child.stdout.take()), Heard::by(child.stderr.take()));
+    let (mut is_said, mut has_ended) = (false, false);
+    while !(is_said && stdout.is_over() && stderr.is_over()) {
+        tokio::select! {
+            // What was written already is read before the silence counts.
+            biased;
+            () = &mut say, if !is_said => is_said = true,
+            more = stdout.more(), if !stdout.is_over() => more?,
+            more = stderr.more(), if !stderr.is_over() => more?,
+            () = &mut end, if !has_ended => has_ended = true,
+            () = tokio::time::sleep(silence), if has_ended => {
+                rest.into_iter().for_each(Running::kill);
                 break;
             }
-            // Those that have ended meanwhile need no signal.
-            new.iter().for_each(|pid| _ = kill(*pid, Signal::SIGSTOP));
-            found.extend(new);
-        }
-        let _ = killpg(leader, Signal::SIGKILL);
-        found.into_iter().for_each(|pid| _ = kill(pid, Signal::SIGKILL));
-    }
-}
-
-/// The processes that descend from a command: those whose parents do, those of its process group, and those with its
-/// mark, which also those have that have left both.
-fn descendants(leader: Pid, mark: Option<&str>) -> BTreeSet<Pid> {
-    let mut all = BTreeSet::from([leader]);
-    let mut others: Vec<(Pid, Pid)> = Vec::new();
-    let mark = mark.map(|mark| format!("{MARK}={mark}"));
-    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let number = entry.file_name().to_string_lossy().parse::<i32>().ok().filter(|number| *number > 1);
-        let Some(pid) = number.map(Pid::from_raw) else { continue };
-        let Some((parent, group)) = parent_and_group(&entry.path()) else { continue };
-        let has_mark = mark.as_ref().is_some_and(|mark| {
-            let variables = std::fs::read(entry.path().join("environ")).unwrap_or_default();
-            variables.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
-        });
-        match group == leader || has_mark {
-            true => _ = all.insert(pid),
-            false => others.push((pid, parent)),
         }
     }
-    loop {
-        let of_them = others.iter().filter(|(pid, parent)| all.contains(parent) && !all.contains(pid));
-        let more: Vec<Pid> = of_them.map(|(pid, _)| *pid).collect();
-        if more.is_empty() {
-            return all;
-        }
-        all.extend(more);
-    }
-}
-
-/// Of a process that is there: its parent and its process group.
-fn parent_and_group(process: &std::path::Path) -> Option<(Pid, Pid)> {
-    let stat = std::fs::read_to_string(process.join("stat")).ok()?;
-    // A program's name may have blanks and brackets in it.
-    let (_, rest) = stat.rsplit_once(')')?;
-    let mut fields = rest.split_whitespace().skip(1);
-    let mut number = || Some(Pid::from_raw(fields.next()?.parse().ok()?));
-    Some((number()?, number()?))
-}
-
-/// All that comes, unless it is more than any batch system has to say.
-async fn bounded(pipe: Option<impl AsyncRead + Unpin>) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    let Some(pipe) = pipe else { return Ok(bytes) };
-    pipe.take(OUTPUT_BYTES_MAX as u64 + 1).read_to_end(&mut bytes).await?;
-    match bytes.len() > OUTPUT_BYTES_MAX {
-        true => Err(io::ErrorKind::FileTooLarge.into()),
-        false => Ok(bytes),
-    }
+    Ok((stdout.bytes, stderr.bytes))
 }
 
 #[cfg(test)]
@@ -277,7 +232,8 @@ mod tests {
     use super::*;
 
     fn sh(line: &str, time_limit: Duration) -> Command {
-        Command { argv: vec!["sh".into(), "-c".into(), line.into()], stdin: b"hello".to_vec(), time_limit }
+        let argv = vec!["sh".into(), "-c".into(), line.into()];
+        Command { name: "squeue (listing jobs)".into(), argv, stdin: b"hello".to_vec(), time_limit }
     }
 
     #[tokio::test]
@@ -325,14 +281,41 @@ mod tests {
             let line = format!("exec cat /dev/zero {pipe}");
             let result = LocalShell.run(&sh(&line, Duration::from_secs(600))).await;
             let error = result.err().map(|error| error.to_string()).unwrap_or_default();
-            assert!(error.contains("wrote more than"), "{error}");
+            assert!(error.starts_with("squeue (listing jobs) wrote more than"), "{error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_answer_counts_although_what_is_left_in_the_background_keeps_the_output_open() {
+        for leaves_nothing in [true, false] {
+            let mut process = tokio::process::Command::new("sh");
+            process.args(["-c", "cat; sleep 1000 & echo $!; exit 3"]);
+            process.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+            let (mut child, running) = COMMANDS.start(&mut process, Some(mark())).expect("it starts");
+            let rest = Some(&running).filter(|_| leaves_nothing);
+            let heard = hear(&mut child, b"answer ", rest, Duration::from_millis(10)).await;
+            assert_eq!(running.end(&mut child).await.ok().and_then(|status| status.code()), Some(3));
+            let stdout = heard.map(|(stdout, _)| String::from_utf8_lossy(&stdout).into_owned());
+            let stdout = stdout.expect("what it wrote");
+            let pid = stdout.strip_prefix("answer ").expect("all of it").trim();
+            if !leaves_nothing {
+                assert!(runs(pid), "it may be of use to a pilot");
+                let pid = nix::unistd::Pid::from_raw(pid.parse().expect("a number"));
+                nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).expect("it is there");
+            }
+            while runs(pid) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
         }
     }
 
     #[tokio::test]
     async fn a_command_that_hangs_has_an_unknown_outcome() {
         let result = LocalShell.run(&sh("exec sleep 1000", Duration::from_millis(50))).await;
-        assert!(matches!(result, Err(TransportError::TimedOut { .. })));
+        let error = result.expect_err("it hangs");
+        assert!(matches!(error, TransportError::TimedOut { .. }), "{error}");
+        let told = "squeue (listing jobs) gave no answer in 50ms: its outcome is unknown";
+        assert_eq!(error.to_string(), told, "no shell of ours is named");
     }
 
     /// Whether a process of that number is there and no zombie.
@@ -389,6 +372,9 @@ mod tests {
     #[tokio::test]
     async fn a_program_that_is_not_there_was_never_started() {
         let command = Command { argv: vec!["/no/such/program".into()], ..sh("", Duration::from_secs(1)) };
-        assert!(matches!(LocalShell.run(&command).await, Err(TransportError::NotStarted { .. })));
+        let error = LocalShell.run(&command).await.expect_err("it is not there");
+        assert!(matches!(error, TransportError::NotStarted { .. }), "{error}");
+        let told = "failed to start /no/such/program for squeue (listing jobs): ";
+        assert!(error.to_string().starts_with(told), "{error}");
     }
 }

@@ -1,7 +1,9 @@
 //! Transports run an adapter's commands where its platform is reached.
 
 mod account;
+mod heard;
 mod local;
+mod running;
 mod ssh;
 
 use std::time::Duration;
@@ -10,6 +12,7 @@ use async_trait::async_trait;
 
 pub use account::Account;
 pub use local::{LocalPilots, LocalShell, goes_to_local_pilots, process_end};
+pub use running::end_commands;
 pub use ssh::{Asker, Nobody, Prompt, Sftp, SftpError, Ssh, SshError, end_forwards};
 
 use crate::command::{Command, Output};
@@ -40,10 +43,10 @@ impl TransportError {
 #[derive(Debug, thiserror::Error)]
 pub enum TransportError {
     /// It was never started: nothing happened.
-    #[error("failed to start {program}: {source}")]
+    #[error("failed to start {command}: {source}")]
     NotStarted {
-        /// The program.
-        program: String,
+        /// Its name.
+        command: String,
         /// Why.
         #[source]
         source: std::io::Error,
@@ -63,24 +66,24 @@ pub enum TransportError {
         why: String,
     },
     /// It wrote without end: what became of it is not known.
-    #[error("{program} wrote more than {OUTPUT_BYTES_MAX} bytes: its outcome is unknown")]
+    #[error("{command} wrote more than {OUTPUT_BYTES_MAX} bytes: its outcome is unknown")]
     TooMuch {
-        /// The program.
-        program: String,
+        /// Its name.
+        command: String,
     },
     /// It was started, and what became of it is not known.
-    #[error("{program} gave no answer in {limit:?}: its outcome is unknown")]
+    #[error("{command} gave no answer in {limit:?}: its outcome is unknown")]
     TimedOut {
-        /// The program.
-        program: String,
+        /// Its name.
+        command: String,
         /// The limit.
         limit: Duration,
     },
     /// It was started, and then the connection to it broke.
-    #[error("lost {program} while it ran: {source}")]
+    #[error("lost {command} while it ran: {source}")]
     Broken {
-        /// The program.
-        program: String,
+        /// Its name.
+        command: String,
         /// Why.
         #[source]
         source: std::io::Error,

@@ -50,7 +50,7 @@ const NO_SHELL: &str = "the host ran no command of ours: see `ForceCommand` in i
 
 /// A command in messages.
 fn at_host(command: &Command, host: &str) -> String {
-    format!("{} on {host}", command.argv.first().map_or("a command", String::as_str))
+    format!("{} on {host}", command.name)
 }
 
 /// The words of a host that ran something else than our command, with what to look at.
@@ -338,13 +338,23 @@ const KILL_SESSION: &str = "for round in 1 2 3; do for p in /proc/[0-9]*; do \
     case \"$1 $4 ${p#/proc/}\" in [ZX]*|*\" $$\") ;; *\" $$ \"*) kill -KILL \"${p#/proc/}\" 2>/dev/null;; esac; \
     done; done";
 
+/// Lines of shell that mark all that descends from this shell, by a value that nothing else there has.
+const MARK_ALL: &str = "unset PILOTFISH_COMMAND; \
+    { read -r PILOTFISH_COMMAND </proc/sys/kernel/random/uuid; } 2>/dev/null && export PILOTFISH_COMMAND";
+
+/// Lines of shell that kill what has that mark, also in sessions of its own. The shell itself has it not, as it began
+/// without it, and `grep` has another one.
+const KILL_MARKED: &str = "[ -z \"$PILOTFISH_COMMAND\" ] || for round in 1 2 3; do \
+    for p in $(PILOTFISH_COMMAND= grep -lsF \"PILOTFISH_COMMAND=$PILOTFISH_COMMAND\" /proc/[0-9]*/environ 2>/dev/null); do \
+    p=${p#/proc/}; kill -KILL \"${p%/environ}\" 2>/dev/null; done; done";
+
 /// Lines of shell that run the words `$@` and set `code`. The command ends soon after its limit. `timeout` ends as soon
 /// as its own child does, so processes that ignore SIGTERM, or are in another process group, are killed after that.
 fn within_limit(command: &Command) -> String {
     let limit_s = command.time_limit.as_secs() + 2;
     format!(
-        "if command -v timeout >/dev/null; then timeout -k 5 {limit_s} \"$@\"; else \"$@\"; fi; code=$?; \
-         case $code in 124|137) {KILL_SESSION};; esac"
+        "{MARK_ALL}; if command -v timeout >/dev/null; then timeout -k 5 {limit_s} \"$@\"; else \"$@\"; fi; code=$?; \
+         case $code in 124|137) {KILL_SESSION}; {KILL_MARKED};; esac"
     )
 }
 

@@ -85,34 +85,40 @@ impl Libssh2 {
     /// # Errors
     /// There is no connection, or the host does not allow it.
     pub(super) async fn forward(&self, to: SocketAddr) -> Result<u16, TransportError> {
-        let asked = self.ask(Duration::ZERO, |answer| Order::Forward { to, answer }).await;
+        let asked = self.ask(&self.address, Duration::ZERO, |answer| Order::Forward { to, answer }).await;
         asked.map_err(|error| match error {
-            TransportError::NotStarted { program: host, source } => {
+            TransportError::NotStarted { command: host, source } => {
                 TransportError::NotForwarded { host, why: source.to_string() }
             }
             error => error,
         })
     }
 
-    /// The outcome of an order. A connection that is about to end takes none: the next one gets it.
-    async fn ask<T>(&self, limit: Duration, order: impl Fn(Answer<T>) -> Order) -> Result<T, TransportError> {
+    /// The outcome of an order; `name`: what it is in messages. A connection that is about to end takes none: the next one
+    /// gets it.
+    async fn ask<T>(
+        &self,
+        name: &str,
+        limit: Duration,
+        order: impl Fn(Answer<T>) -> Order,
+    ) -> Result<T, TransportError> {
         for _ in 0..N_CONNECTIONS_TRIED {
             let (answer, answered) = oneshot::channel();
             self.order(order(answer)).await?;
             // Nobody took it, or there would be an answer.
             let Ok(result) = answered.await else { continue };
-            let program = self.address.clone();
+            let command = name.to_owned();
             return result.map_err(|broken| match broken {
                 Broken::Denied(why) => {
-                    TransportError::NotStarted { program, source: std::io::Error::other(why) }
+                    TransportError::NotStarted { command, source: std::io::Error::other(why) }
                 }
                 Broken::NoSession(why) => {
                     let why = format!("{why}; {MORE_SESSIONS}");
-                    TransportError::NotStarted { program, source: std::io::Error::other(why) }
+                    TransportError::NotStarted { command, source: std::io::Error::other(why) }
                 }
-                Broken::TimedOut => TransportError::TimedOut { program, limit },
-                Broken::TooMuch => TransportError::TooMuch { program },
-                Broken::Lost(why) => TransportError::Broken { program, source: std::io::Error::other(why) },
+                Broken::TimedOut => TransportError::TimedOut { command, limit },
+                Broken::TooMuch => TransportError::TooMuch { command },
+                Broken::Lost(why) => TransportError::Broken { command, source: std::io::Error::other(why) },
             });
         }
         Err(TransportError::NotConnected(self.ended_at_once()))
@@ -154,17 +160,12 @@ impl Libssh2 {
             let (line, stdin) = (shell_line(command), command.stdin.clone());
             Order::Run { line, stdin, until, answer }
         };
-        let program = || at_host(command, &self.address);
-        let output = self.ask(command.time_limit, order).await.map_err(|error| match error {
-            TransportError::NotStarted { source, .. } => {
-                TransportError::NotStarted { program: program(), source }
-            }
-            error => error,
-        })?;
+        let name = at_host(command, &self.address);
+        let output = self.ask(&name, command.time_limit, order).await?;
         let is_of_ours = has_mark(&output.stdout) || has_mark(&output.stderr);
         if output.code.is_some() && !is_of_ours {
             let source = std::io::Error::other(instead(&output.words()));
-            return Err(TransportError::NotStarted { program: program(), source });
+            return Err(TransportError::NotStarted { command: name, source });
         }
         let code = output.code.and_then(code_of_shell);
         Ok(Output { code, stdout: after_mark(output.stdout), stderr: after_mark(output.stderr) })

@@ -181,7 +181,7 @@ impl OpenSsh {
         for _ in 0..N_CONNECTIONS_TRIED {
             let master = self.master().await?;
             let until = Instant::now() + command.time_limit;
-            match run::run(&self.words(&master)?, command, until).await {
+            match run::run(&self.words(&master)?, command, &self.address, until).await {
                 Ran::Ended(output) => return Ok(output),
                 Ran::Failed(error) => return Err(error),
                 // The command did not start: another connection may run it.
@@ -238,8 +238,8 @@ impl OpenSsh {
         if words.contains("Session open refused by peer") {
             words = format!("{words}; {MORE_SESSIONS}");
         }
-        let program = at_host(command, &self.address);
-        TransportError::NotStarted { program, source: std::io::Error::other(words) }
+        let command = at_host(command, &self.address);
+        TransportError::NotStarted { command, source: std::io::Error::other(words) }
     }
 
     fn not_forwarded(&self, words: String) -> TransportError {

@@ -20,7 +20,7 @@ use manager::{
         Config,
         file::{ConfigError, Listen, ManagerFile},
     },
-    place::Place,
+    place::{Place, SHELL},
 };
 use nix::fcntl::{Flock, FlockArg};
 use profiles::platform::PlatformProfile;
@@ -399,7 +399,7 @@ async fn version(place: &Place) -> Result<String, String> {
 
 /// What a host without a batch system has.
 async fn host(place: &Place) -> Result<Found, String> {
-    let command = Command::shell(LOOK, [], Vec::new(), LOOK_LIMIT);
+    let command = Command::shell(SHELL, LOOK, [], Vec::new(), LOOK_LIMIT);
     let said = place.said("ask what the host has", command).await?;
     let numbers: Vec<u64> = said.split_whitespace().filter_map(|word| word.parse().ok()).collect();
     let [cores, memory_kib] = numbers[..] else {

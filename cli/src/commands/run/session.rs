@@ -2,6 +2,7 @@
 
 use std::{pin::pin, time::Duration};
 
+use adapters::transport::end_commands;
 use manager::Manager;
 use scheduler::{engine::views::JobView, ids::JobId};
 
@@ -140,5 +141,6 @@ fn shut_down(client: &Client, now: bool) {
 
 /// The pilot watches this process and ends with it, tasks and all.
 fn leave_at_once() -> ! {
+    end_commands();
     std::process::exit(Outcome::Interrupted.code().into())
 }

@@ -35,7 +35,10 @@ use super::{
     },
     blocking, proxy, verdict,
 };
-use crate::transport::local::{self, Group};
+use crate::transport::{
+    local,
+    running::{COMMANDS, MARK},
+};
 
 /// A path of a socket has 107 bytes at most, of which `ssh` needs 17 while it makes one.
 const SOCKET_BYTES_MAX: usize = 107 - 17;
@@ -130,19 +133,20 @@ impl Opening {
         let mark = local::mark();
         let mut command = self.command(is_person_there, &proxy_log.path, &mark);
         command.stderr(Stdio::from(log.try_clone().map_err(failed)?));
-        let mut child =
-            command.spawn().map_err(|error| self.broken(format!("failed to run ssh: {error}")))?;
+        let started = COMMANDS.start_leader(&mut command, Some(mark), is_master);
+        let (mut child, running) =
+            started.map_err(|error| self.broken(format!("failed to run ssh: {error}")))?;
         let limit = if is_person_there { PERSON_LIMIT } else { LOGIN_LIMIT };
         let pid = child.id().and_then(|id| i32::try_from(id).ok()).map(Pid::from_raw);
         let pid = pid.ok_or_else(|| self.broken("ssh has no number".to_owned()))?;
         let lent = is_person_there.then(|| Lent::to(pid));
         // Dropped before the terminal is taken back.
-        let mut group = Group { leader: Some(pid), mark: Some(mark), spares: is_master };
+        let running = running;
         let ended = tokio::time::timeout(limit, ended(pid, &log, is_person_there)).await;
         let text = text_from(&log, 0);
         let result = match ended {
             Ok(Ok(WaitStatus::Exited(_, 0))) => {
-                group.leader = None;
+                running.leave();
                 Ok(())
             }
             Ok(Ok(WaitStatus::Signaled(_, Signal::SIGINT | Signal::SIGQUIT, _))) if is_person_there => {
@@ -160,7 +164,7 @@ impl Opening {
                 Err(SshError::NotConnected { host, port, why })
             }
         };
-        drop(group);
+        drop(running);
         drop(lent);
         // It has ended by now, and how is known.
         let _ = child.wait().await;
@@ -171,7 +175,7 @@ impl Opening {
     fn command(&self, is_person_there: bool, proxy_log: &Path, mark: &str) -> Command {
         let asks_program = asks_program();
         let mut command = Command::new("ssh");
-        command.args(self.words(is_person_there, asks_program, proxy_log)).env(local::MARK, mark);
+        command.args(self.words(is_person_there, asks_program, proxy_log)).env(MARK, mark);
         command.stdin(Stdio::null()).stdout(Stdio::null());
         if is_person_there {
             command.process_group(0);

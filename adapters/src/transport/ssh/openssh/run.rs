@@ -3,13 +3,14 @@
 
 use std::{
     io,
+    pin::pin,
     process::Stdio,
     sync::atomic::{AtomicBool, Ordering},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use tokio::{
-    io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
+    io::{AsyncRead, AsyncWriteExt},
     process::ChildStdin,
     sync::oneshot,
 };
@@ -19,8 +20,10 @@ use crate::{
     command::{Command, Output},
     script::quoted,
     transport::{
-        OUTPUT_BYTES_MAX, TransportError,
-        ssh::{MARK, after_mark, code_of_shell, in_octal, instead, within_limit},
+        TransportError,
+        heard::{Heard, SILENCE},
+        running::COMMANDS,
+        ssh::{MARK, after_mark, at_host, code_of_shell, in_octal, instead, within_limit},
     },
 };
 
@@ -40,15 +43,21 @@ pub(super) enum Ran {
     Failed(TransportError),
 }
 
-/// Runs a command; `words`: what `ssh` is told before it.
-pub(super) async fn run(words: &[String], command: &Command, until: Instant) -> Ran {
-    let program = || command.argv.first().cloned().unwrap_or_default();
+/// Runs a command on a host; `words`: what `ssh` is told before it.
+pub(super) async fn run(words: &[String], command: &Command, host: &str, until: Instant) -> Ran {
+    let name = || at_host(command, host);
     let mut ssh = tokio::process::Command::new("ssh");
-    ssh.args(words).arg(shell_line(command)).kill_on_drop(true).process_group(0);
+    ssh.args(words).arg(shell_line(command));
     ssh.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = match ssh.spawn() {
-        Ok(child) => child,
-        Err(source) => return Ran::Failed(TransportError::NotStarted { program: "ssh".to_owned(), source }),
+    // It is dropped before the child.
+    let (mut child, running) = match COMMANDS.start(&mut ssh, None) {
+        Ok(started) => started,
+        Err(source) => {
+            return Ran::Failed(TransportError::NotStarted {
+                command: format!("ssh for {}", name()),
+                source,
+            });
+        }
     };
     let (Some(stdin), Some(stdout), Some(stderr)) =
         (child.stdin.take(), child.stdout.take(), child.stderr.take())
@@ -56,22 +65,19 @@ pub(super) async fn run(words: &[String], command: &Command, until: Instant) -> 
         return Ran::NotBegun("ssh has no pipes".to_owned());
     };
     let is_begun = AtomicBool::new(false);
-    let (marked, mark) = oneshot::channel();
     let all = async {
-        let (stdout, stderr, ()) = tokio::join!(
-            read(stdout, Some(marked)),
-            read(stderr, None),
-            write(stdin, mark, &command.stdin, &is_begun)
-        );
-        match (stdout, stderr) {
-            (Some(stdout), Some(stderr)) => Some((stdout, stderr, child.wait().await)),
-            _ => None,
+        let heard = hear((stdin, stdout, stderr), &command.stdin, &is_begun, SILENCE).await?;
+        let [stdout, stderr] = heard.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        if stderr.contains(END) {
+            // It may wait for what is left in the background there.
+            running.kill();
         }
+        io::Result::Ok((stdout, stderr, running.end(&mut child).await))
     };
     let ended = tokio::time::timeout_at(until.into(), all).await;
     let is_begun = || is_begun.load(Ordering::Relaxed);
     match ended {
-        Ok(Some((stdout, stderr, status))) => match stderr.rsplit_once(END) {
+        Ok(Ok((stdout, stderr, status))) => match stderr.rsplit_once(END) {
             Some((words, code)) if is_begun() => Ran::Ended(Output {
                 code: code.lines().next().and_then(|code| exit_code(code.trim())),
                 stdout: after_mark(stdout),
@@ -79,16 +85,16 @@ pub(super) async fn run(words: &[String], command: &Command, until: Instant) -> 
             }),
             _ if is_begun() => {
                 let source = io::Error::other(verdict::words(&after_mark(stderr)));
-                Ran::Failed(TransportError::Broken { program: program(), source })
+                Ran::Failed(TransportError::Broken { command: name(), source })
             }
             _ => Ran::NotBegun(why_not_begun(&stdout, &stderr, status.ok().and_then(|status| status.code()))),
         },
-        Ok(None) => Ran::Failed(TransportError::TooMuch { program: program() }),
+        Ok(Err(_)) => Ran::Failed(TransportError::TooMuch { command: name() }),
         Err(_) if is_begun() => {
-            Ran::Failed(TransportError::TimedOut { program: program(), limit: command.time_limit })
+            Ran::Failed(TransportError::TimedOut { command: name(), limit: command.time_limit })
         }
         Err(_) => Ran::Failed(TransportError::NotStarted {
-            program: program(),
+            command: name(),
             source: io::ErrorKind::TimedOut.into(),
         }),
     }
@@ -110,27 +116,39 @@ fn exit_code(code: &str) -> Option<i32> {
     code.parse().ok().and_then(code_of_shell)
 }
 
-/// Reads all; tells when the mark has come. `None`: it is too much.
-async fn read(mut from: impl AsyncRead + Unpin, mut marked: Option<oneshot::Sender<()>>) -> Option<String> {
+/// Has a command begin when its shell is there, gives it its input, and gives what it writes to standard output and error,
+/// until nobody there has them open any more, or it has ended and nothing was written for the time of `silence`.
+///
+/// # Errors
+/// It is too much.
+async fn hear(
+    (stdin, stdout, stderr): (ChildStdin, impl AsyncRead + Unpin, impl AsyncRead + Unpin),
+    input: &[u8],
+    is_begun: &AtomicBool,
+    silence: Duration,
+) -> io::Result<[Vec<u8>; 2]> {
+    let (marked, is_marked) = oneshot::channel();
+    let mut marked = Some(marked);
+    let mut write = pin!(write(stdin, is_marked, input, is_begun));
+    let (mut stdout, mut stderr) = (Heard::by(Some(stdout)), Heard::by(Some(stderr)));
+    let (mut is_written, mut has_ended) = (false, false);
     let mark = format!("{MARK}\n");
-    let mut all = Vec::new();
-    let mut piece = vec![0; 64 << 10];
-    loop {
-        // What cannot be read any more is over.
-        let n = from.read(&mut piece).await.unwrap_or(0);
-        if n == 0 {
-            return Some(String::from_utf8_lossy(&all).into_owned());
-        }
-        let new = all.len().saturating_sub(mark.len());
-        all.extend_from_slice(&piece[..n]);
-        if marked.is_some() && all[new..].windows(mark.len()).any(|window| window == mark.as_bytes()) {
-            // The writer may be gone.
-            marked.take().map(|marked| marked.send(()));
-        }
-        if all.len() > OUTPUT_BYTES_MAX {
-            return None;
+    while !(stdout.is_over() && stderr.is_over()) {
+        tokio::select! {
+            // What was written already is read before the silence counts.
+            biased;
+            () = &mut write, if !is_written => is_written = true,
+            is_there = stdout.more_with(marked.as_ref().map(|_| mark.as_bytes())), if !stdout.is_over() => {
+                if is_there? {
+                    // The writer may be gone.
+                    marked.take().map(|marked| marked.send(()));
+                }
+            }
+            is_end = stderr.more_with(Some(END.as_bytes())), if !stderr.is_over() => has_ended |= is_end?,
+            () = tokio::time::sleep(silence), if has_ended => break,
         }
     }
+    Ok([stdout.bytes, stderr.bytes])
 }
 
 /// Lets the command begin, and gives it its input.
@@ -159,7 +177,7 @@ fn shell_line(command: &Command) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::{io::Write, path::Path, time::Duration};
+    use std::{io::Write, path::Path};
 
     use super::*;
 
@@ -169,6 +187,7 @@ mod tests {
         let argv =
             ["sh", "-c", "for word; do printf '<%s>' \"$word\"; done; cat; printf err >&2; exit 7", "sh"];
         let command = Command {
+            name: "sh".to_owned(),
             argv: argv.into_iter().chain(words).map(str::to_owned).collect(),
             stdin: Vec::new(),
             time_limit: Duration::from_secs(60),
@@ -190,6 +209,27 @@ mod tests {
             assert_eq!(said(b"go\ninput"), went, "{shell}");
             assert_eq!(said(b""), [format!("{MARK}\n"), format!("{MARK}\n")], "{shell}: nothing is done");
         }
+    }
+
+    #[tokio::test]
+    async fn an_answer_counts_although_what_is_left_in_the_background_keeps_the_output_open() {
+        let lines = "cat; sleep 1000 & echo $!; exit 7";
+        let command = Command::shell("squeue (listing jobs)", lines, [], Vec::new(), Duration::from_secs(60));
+        let mut process = tokio::process::Command::new("/bin/sh");
+        process.arg("-c").arg(shell_line(&command));
+        process.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = process.spawn().expect("a shell");
+        let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let (Some(stdin), Some(stdout), Some(stderr)) = pipes else { panic!("it has pipes") };
+        let is_begun = AtomicBool::new(false);
+        let heard = hear((stdin, stdout, stderr), b"answer ", &is_begun, Duration::from_millis(10)).await;
+        let [stdout, stderr] =
+            heard.expect("it is little").map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        assert!(is_begun.into_inner() && stderr.ends_with(&format!("{END}7\n")), "{stderr}");
+        let pid = after_mark(stdout).strip_prefix("answer ").map(str::trim).map(str::parse);
+        let pid = nix::unistd::Pid::from_raw(pid.expect("all of it").expect("a number"));
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).expect("it is there");
+        child.wait().await.expect("it has ended");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use adapters::{
     Adapter, TAG_PREFIX,
     command::{BatchId, BatchJob, BatchState, Command, JOB_LOG, Output},
 };
-use manager::place::Place;
+use manager::place::{Place, SHELL};
 use scheduler::engine::views::AllocationView;
 
 use crate::show::format;
@@ -33,7 +33,7 @@ const PILOT_LOG: &str = "pilot.log";
 const REMOVE: &str = r#"rm -rf -- "$@""#;
 
 fn shell(lines: &str, words: impl IntoIterator<Item = String>) -> Command {
-    Command::shell(lines, words, Vec::new(), LIMIT)
+    Command::shell(SHELL, lines, words, Vec::new(), LIMIT)
 }
 
 /// Whether pilots' files can be written; gives where they are.
