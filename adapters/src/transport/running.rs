@@ -23,7 +23,7 @@ pub(super) const MARK: &str = "PILOTFISH_COMMAND";
 
 /// For so long the end of this process waits for commands that are about to end, or are just being started: a submission
 /// may be of several steps, and a program on a file server that does not answer.
-const END_LIMIT: Duration = Duration::from_secs(1);
+const END_LIMIT: Duration = Duration::from_secs(3);
 /// How often it is looked whether all have ended.
 const END_PAUSE: Duration = Duration::from_millis(1);
 
@@ -36,7 +36,7 @@ pub(super) static COMMANDS: Commands = Commands::new();
 /// Ends all commands that this process waits for, unless they do so by themselves in a moment. It starts none any more: that
 /// fails.
 pub fn end_commands() {
-    COMMANDS.end();
+    COMMANDS.end(END_LIMIT);
 }
 
 /// Commands that run.
@@ -96,9 +96,9 @@ impl Commands {
         Ok((child, Running { commands: self, number }))
     }
 
-    /// Has all end that run, and starts none any more. The thread that calls this may have met a bug of ours, so it waits
-    /// for no lock without end.
-    fn end(&self) {
+    /// Has all end that run still after this time, and starts none any more. The thread that calls this may have met a bug
+    /// of ours, so it waits for no lock without end.
+    fn end(&self, limit: Duration) {
         let began = Instant::now();
         loop {
             let state = match self.0.try_lock() {
@@ -106,7 +106,7 @@ impl Commands {
                 Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
                 Err(TryLockError::WouldBlock) => None,
             };
-            let is_late = began.elapsed() >= END_LIMIT;
+            let is_late = began.elapsed() >= limit;
             if let Some(mut state) = state {
                 state.is_over = true;
                 if is_late || (state.n_starting == 0 && state.groups.is_empty()) {
@@ -263,7 +263,7 @@ mod tests {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         }
-        commands.end();
+        commands.end(Duration::ZERO);
         for ((mut child, running), file) in all {
             let status = running.end(&mut child).await.expect("it has ended");
             assert_eq!(status.code(), None, "it was killed");
