@@ -342,7 +342,7 @@ async fn certificates_that_do_not_count_and_files_that_are_missing_are_named() {
     );
     let Some(sshd) = Sshd::start(&sandbox, "host", &more) else { return };
     let configuration = sshd
-        .client_configuration("IdentityAgent none")
+        .client_configuration("IdentityAgent none\n HostKeyAlgorithms ssh-ed25519")
         .replace(&sshd.file("id").display().to_string(), &format!("{folder}/me"));
     let config = sandbox.path().join("ssh_config");
     let by_key = |configuration: &str| {
@@ -375,6 +375,7 @@ async fn certificates_that_do_not_count_and_files_that_are_missing_are_named() {
     by_key(&configuration).connect().await.expect("a certificate that counts");
 
     // The host's own certificate is of an authority that nobody here knows.
+    let configuration = configuration.replace(" HostKeyAlgorithms ssh-ed25519\n", "");
     sshd.be_known(&[]);
     let authority = Command::new("ssh-keygen").arg("-lf").arg(keys.join("hosts.pub")).output();
     let authority = tests::text(&authority.expect("ssh-keygen runs").stdout);
