@@ -86,7 +86,7 @@ pub fn run(args: &ImportArgs) -> Result<Outcome, Failure> {
     let emulation = Emulation { speedup: args.speedup, shrink: args.shrink };
     if !args.emulate && wfcommons::names_processes(&instance) {
         show::say(
-            "warning: this instance is of Nextflow, whose programs are names of processes and may be no programs; --emulate needs none",
+            "warning: this instance is of Nextflow: what is no script is the name of a process, and may be no program; --emulate needs none",
         );
     }
     let job = wfcommons::job_file(&instance, stem, args.emulate.then_some(emulation))
@@ -100,6 +100,13 @@ pub fn run(args: &ImportArgs) -> Result<Outcome, Failure> {
         if let Some(circle) = circle {
             return Err(Failure::bad_input(format!("{shown}: {}; {}", circle.sentence(), circle.expected)));
         }
+    }
+    let same = |path: &Path| fs::canonicalize(path).ok() == fs::canonicalize(file).ok() && path.exists();
+    if let Some(path) = args.output.as_deref().filter(|path| !is_stdin && same(path)) {
+        let path = path.display();
+        return Err(Failure::bad_input(format!(
+            "--output: found {path}, which is the instance; name another file"
+        )));
     }
     match args.output.as_deref().filter(|path| *path != Path::new("-")) {
         Some(path) => fs::write(path, text).map_err(|error| Failure::file("write", path, &error))?,

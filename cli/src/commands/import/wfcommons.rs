@@ -394,14 +394,30 @@ fn command(execution: &Value, task: &Value) -> Result<Option<Value>, String> {
     if !program.trim().contains(char::is_whitespace) {
         return Ok(Some(Value::from_iter([program.trim().to_owned()].into_iter().chain(arguments))));
     }
+    let script = without_indentation(program);
     let words = arguments.iter().map(|argument| quoted(argument));
-    if program.trim_start().starts_with("#!") {
-        let script = quoted(program.trim_start());
-        let line = [SCRIPT.to_owned(), "sh".to_owned(), script].into_iter().chain(words);
+    if script.starts_with("#!") {
+        let line = [SCRIPT.to_owned(), "sh".to_owned(), quoted(&script)].into_iter().chain(words);
         return Ok(Some(Value::from(line.collect::<Vec<String>>().join(" "))));
+    }
+    if script.contains('\n') {
+        // Nextflow runs them so. By `sh` alone a script goes on after a line that fails, and ends well.
+        let bash = ["bash", "-ue", "-c", &script, "bash"].map(str::to_owned);
+        return Ok(Some(Value::from_iter(bash.into_iter().chain(arguments))));
     }
     let line = [program.trim().to_owned()].into_iter().chain(words);
     Ok(Some(Value::from(line.collect::<Vec<String>>().join(" "))))
+}
+
+/// A script without the line ends of Windows, and without the blanks with which all of its lines begin.
+fn without_indentation(script: &str) -> String {
+    let script = script.replace("\r\n", "\n");
+    let script = script.trim_end().trim_start_matches(['\n', '\r']);
+    let width = |line: &str| line.len() - line.trim_start_matches([' ', '\t']).len();
+    let lines = || script.lines();
+    let common = lines().filter(|line| !line.trim().is_empty()).map(width).min().unwrap_or(0);
+    let lines = lines().map(|line| line.get(common.min(width(line))..).unwrap_or_default());
+    lines.collect::<Vec<&str>>().join("\n")
 }
 
 /// Runs its first argument as a script by the program that its first line names.
@@ -674,7 +690,23 @@ mod tests {
                 .unwrap()
                 .remove(0)
         };
-        assert_eq!(task("fastqc a.fq\nmultiqc .\n", json!([])), "fastqc a.fq\nmultiqc .");
+        assert_eq!(
+            task("\r\n    fastqc a.fq\r\n    if x; then\n      y\n    fi\n  ", json!(["z"])),
+            json!(["bash", "-ue", "-c", "fastqc a.fq\nif x; then\n  y\nfi", "bash", "z"])
+        );
+        let run = |program: &str| {
+            let words = task(program, json!([]));
+            let words: Vec<&str> = words.as_array().unwrap().iter().filter_map(Value::as_str).collect();
+            let run = std::process::Command::new(words[0]).args(&words[1..]).output().unwrap();
+            (String::from_utf8_lossy(&run.stdout).into_owned(), run.status.success())
+        };
+        assert_eq!(
+            run("cat no-such-file\necho done\n"),
+            (String::new(), false),
+            "it ends with its first failure"
+        );
+        assert_eq!(run("all=(a b)\ncat <<END\n${all[1]} {x}\nEND\n"), ("b {x}\n".to_owned(), true));
+        assert_eq!(run("  cat <<END\n  c\n  END\n"), ("c\n".to_owned(), true));
         for instance in [json!({"wms": {"name": "Nextflow"}}), json!({"runtimeSystem": {"name": "nextflow"}})]
         {
             assert!(names_processes(&instance) && !names_processes(&json!({"wms": {"name": "Pegasus"}})));

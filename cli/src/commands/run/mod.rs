@@ -354,7 +354,8 @@ async fn submit(
         client.change(before.id, "retry", Some(all)).await?;
         return Ok((client.job(before.id).await?, None, latecomers));
     }
-    if n_ended(&before) > 0 && (!args.quiet || n_lost > 0) {
+    // That nothing runs, and results are those of before, is no news of progress.
+    if n_ended(&before) > 0 && (!args.quiet || n_lost > 0 || before.ended_at.is_some()) {
         let hint = match (before.ended_at.is_some(), n_lost) {
             (_, n @ 1..) => format!(", {} failed or cancelled; --retry-failed runs those again", count(n)),
             (true, 0) => "; --fresh runs it again".to_owned(),

@@ -158,7 +158,8 @@ async fn submit(
             counted(n_stale, "done task")
         ));
     }
-    if n_done > 0 && (!args.quiet || n_lost > 0) {
+    // That nothing runs, and results are those of before, is no news of progress.
+    if n_done > 0 && (!args.quiet || n_lost > 0 || n_done == n_all) {
         let first = jobs.first().map_or(0, |id| id.0);
         let lost = match (n_lost, args.retry_failed) {
             // Those run again.

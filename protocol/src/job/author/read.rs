@@ -165,9 +165,11 @@ impl<'l> Reader<'l> {
                 Some(number) => Some(number),
                 None => self.refuse(node, "write a finite number"),
             },
-            Value::String(text) if text.trim().parse::<f64>().is_ok() => {
-                self.refuse(node, "write a number: take the quotes away")
-            }
+            Value::String(text) => match text.trim().parse::<f64>() {
+                Ok(number) if number.is_finite() => self.refuse(node, "write a number: take the quotes away"),
+                Ok(_) => self.refuse(node, "write a finite number"),
+                Err(_) => self.refuse(node, "write a number"),
+            },
             _ => self.refuse(node, "write a number"),
         }
     }

@@ -107,7 +107,8 @@ impl Resolver<'_> {
             if let Some(origin) = self.origins.get(name) {
                 let is_of_table = origin.ends_with(".file") || origin.ends_with(".columns");
                 let is_only_column = self.origins.values().filter(|other| *other == origin).count() == 1;
-                let separators = if is_only_column { "|;:\t " } else { "|;:\t" };
+                let is_from_file = origin.ends_with(".file");
+                let separators = if is_only_column && is_from_file { "|;:\t " } else { "|;:\t" };
                 if is_of_table && name.is_empty() {
                     problem.found = "a column without a name".to_owned();
                     problem.expected =

@@ -20,12 +20,13 @@ pub(super) fn read_table(base_dir: &Path, csv: &CsvForm) -> Result<Vec<(String, 
     let mut text = read_text(&path, limits::DATA_FILE_BYTES_MAX)?;
     let (skipped, announced) = announced(&text);
     let has_names = csv.header != Some(false);
-    let given = csv.delimiter.or(announced);
-    if given == Some(b' ') {
-        text = with_single_blanks(&text);
+    let mut given = csv.delimiter.or(announced);
+    if let Some(comments) = comments(&path, &text[skipped..], given, csv.header)? {
+        text.replace_range(skipped..skipped + comments.n_bytes, &comments.instead);
+        given = Some(comments.delimiter);
     }
-    if has_names {
-        text = without_comments(&path, text, skipped, given, csv.header);
+    if given == Some(b' ') {
+        text.replace_range(skipped.., &with_single_blanks(&text[skipped..]));
     }
     let delimiter = match given {
         Some(delimiter) => delimiter,
@@ -88,7 +89,7 @@ pub(super) fn read_table(base_dir: &Path, csv: &CsvForm) -> Result<Vec<(String, 
 
 /// Refuses numbers in the place of names: a table without a line of names would lose its first row in silence.
 fn refuse_values_as_names<'n>(mut names: impl Iterator<Item = &'n str>) -> Result<(), SourceError> {
-    match names.find(|name| name.trim().parse::<f64>().is_ok()) {
+    match names.find(|name| is_number(name)) {
         None => Ok(()),
         Some(name) => {
             let found = format!("the number {} in the first line, which names the columns", quoted(name));
@@ -152,71 +153,108 @@ fn announced(text: &str) -> (usize, Option<u8>) {
     }
 }
 
-/// The text with one blank for each run of blanks and tabs outside quotes, and none at the ends of lines.
+/// The text with one blank for each run of blanks and tabs between values, and none at the ends of lines. Quotes hold a value
+/// together if it begins with one.
 fn with_single_blanks(text: &str) -> String {
-    let (mut single, mut is_quoted) = (String::with_capacity(text.len()), false);
-    for line in text.split_inclusive(['\r', '\n']) {
-        let (values, end) = line.split_at(line.trim_end_matches(['\r', '\n']).len());
-        let mut blanks = 0;
-        for c in values.chars() {
-            is_quoted ^= c == '"';
-            if matches!(c, ' ' | '\t') && !is_quoted {
-                blanks += 1;
-                continue;
-            }
-            if blanks > 0 && !single.is_empty() && !single.ends_with(['\r', '\n']) {
-                single.push(' ');
-            }
-            blanks = 0;
+    let mut single = String::with_capacity(text.len());
+    let (mut is_quoted, mut has_blanks) = (false, false);
+    for c in text.chars() {
+        if is_quoted {
+            // A doubled quote closes and opens again.
+            is_quoted = c != '"';
             single.push(c);
+            continue;
         }
-        single.push_str(end);
+        match c {
+            ' ' | '\t' => has_blanks = true,
+            '\r' | '\n' => {
+                has_blanks = false;
+                single.push(c);
+            }
+            _ => {
+                let is_first = single.is_empty() || single.ends_with(['\r', '\n']);
+                if has_blanks && !is_first {
+                    single.push(' ');
+                }
+                is_quoted = c == '"' && (has_blanks || is_first || single.ends_with('"'));
+                has_blanks = false;
+                single.push(c);
+            }
+        }
     }
     single
 }
 
-/// The text with empty lines in the place of comments above the table: lines that begin with `#`, as numpy writes them.
-/// If the first row has a number, the last of these lines names the columns. If it has none, both could be their names
-/// where they have equally many values: then the text stays as it is, so that no row is lost in silence.
-fn without_comments(
+/// Comments above a table: lines that begin with `#`, as numpy writes them.
+struct Comments {
+    /// What they take at the beginning of the table, in bytes.
+    n_bytes: usize,
+    /// What stands for them: their line ends, and the names of the columns if the last one has these.
+    instead: String,
+    /// What parts the values of the table.
+    delimiter: u8,
+}
+
+/// Finds comments above a table. The last one names the columns if the first row has a number, unless `header` says where
+/// the names are.
+///
+/// # Errors
+/// The last one could as well be the line of names, or a row: none is lost in silence.
+fn comments(
     path: &Path,
-    text: String,
-    skipped: usize,
+    text: &str,
     delimiter: Option<u8>,
     header: Option<bool>,
-) -> String {
-    let mut begin = skipped;
-    let mut last = None;
+) -> Result<Option<Comments>, SourceError> {
+    let (mut begin, mut last) = (0, None);
     let first_row = loop {
-        let Some(line) = text[begin..].split_inclusive(['\r', '\n']).next() else { return text };
+        let Some(line) = text[begin..].split_inclusive(['\r', '\n']).next() else { return Ok(None) };
         match line.trim() {
             "" => {}
-            comment if comment.starts_with('#') => last = Some(begin..begin + line.trim_end().len()),
+            comment if comment.starts_with('#') => last = Some((begin, line)),
             row => break row,
         }
         begin += line.len();
     };
-    let Some(last) = last else { return text };
-    let names = text[last.clone()].trim().trim_start_matches('#').trim_start();
+    let Some((at, last)) = last else { return Ok(None) };
+    let names = last.trim().trim_start_matches('#').trim_start();
     let by_names = delimiters(names).first().copied();
     let delimiter = delimiter.unwrap_or_else(|| by_names.unwrap_or_else(|| self::delimiter(path, first_row)));
-    let has_number = values(first_row, delimiter).iter().any(|value| is_number(value));
-    let are_names = header.is_none() && has_number;
-    if !are_names && values(names, delimiter).len() == values(first_row, delimiter).len() {
-        return text;
+    let (above, first) = (values(names, delimiter), values(first_row, delimiter));
+    let has_number = |values: &[String]| values.iter().any(|value| has_digits_of_number(value));
+    let are_names = header.is_none() && has_number(&first);
+    let is_plain_comment = match header {
+        Some(false) => has_number(&first) && !has_number(&above),
+        Some(true) | None => false,
+    };
+    if !are_names && !is_plain_comment && above.len() == first.len() {
+        let what = if header == Some(false) { "a row" } else { "the line of names" };
+        let found = format!(
+            "line {} of the file, {}, which may be a comment or {what}",
+            line_at(text, at),
+            quoted(last.trim())
+        );
+        let expected = format!("take the line away if it is a comment, or its `#` if it is {what}");
+        return Err(SourceError::content(found, expected));
     }
-    let blank = |text: &str| text.matches(['\r', '\n']).collect::<String>();
+    let line_ends = |text: &str| text.matches(['\r', '\n']).collect::<String>();
     let names = if are_names { names } else { "" };
-    let above = blank(&text[skipped..last.start]);
-    [&text[..skipped], above.as_str(), names, &blank(&text[last.end..begin]), &text[begin..]].concat()
+    let instead = [&line_ends(&text[..at]), names, &line_ends(&text[at..begin])].concat();
+    Ok(Some(Comments { n_bytes: begin, instead, delimiter }))
 }
 
 /// The values of one row.
 fn values(row: &str, delimiter: u8) -> Vec<String> {
+    let row = if delimiter == b' ' { with_single_blanks(row) } else { row.to_owned() };
     let mut reader =
         csv::ReaderBuilder::new().delimiter(delimiter).has_headers(false).from_reader(row.as_bytes());
     let record = reader.records().next().and_then(Result::ok).unwrap_or_default();
     record.iter().map(str::to_owned).collect()
+}
+
+/// Whether it is a number that no column is called by: `inf` and `nan` may be names.
+fn has_digits_of_number(value: &str) -> bool {
+    value.bytes().any(|byte| byte.is_ascii_digit()) && is_number(value)
 }
 
 /// What parts the values of a table: the first one that its first line has.
@@ -275,9 +313,10 @@ fn are_others_in_numbers(text: &str, delimiter: u8, delimiters: &[u8]) -> Option
     Some(are_numbers)
 }
 
-/// Whether it is a number, with a point or a comma before its decimals.
+/// Whether it is a number, with a point or a comma before its decimals, also as Fortran writes it (`1.0D-03`).
 fn is_number(value: &str) -> bool {
-    value.trim().replacen(',', ".", 1).parse::<f64>().is_ok()
+    let value = value.trim().replacen(',', ".", 1);
+    value.parse::<f64>().is_ok() || value.replacen(['d', 'D'], "e", 1).parse::<f64>().is_ok()
 }
 
 fn is_of_tabs(path: &Path) -> bool {
@@ -453,13 +492,53 @@ mod tests {
             assert_eq!(read("a.csv", text), "x=1.0|2.0 y=a|b", "{text}");
         }
         assert_eq!(read("a.csv", "# x;y\n1,5;2,5\n"), "x=1,5 y=2,5");
+        assert_eq!(read("a.csv", "# x,y\n 0.1D+01,a\n"), "x= 0.1D+01 y=a");
         assert_eq!(read("a.csv", "x\n#1\n2\n"), "x=#1|2", "below the names it is a value");
-        // Where both lines could name the columns, no row is lost.
-        assert_eq!(read("a.csv", "# x,y\nu,v\na,b\n"), "# x=u|a y=v|b");
         let said = read("a.csv", "# one\n\n# x,y\n1,2\n3\n");
         assert!(said.starts_with("a row of 1 in line 5 of the file; the line of names has 2"), "{said}");
         let said = read("a.csv", "# measured today\n1,2\n");
         assert!(said.starts_with("a row of 2 in line 2 of the file; the line of names has 1"), "{said}");
+        let said = read("a.txt", "# bed\nchr1\t1\t2\nchr2\t3\t4\n");
+        assert!(said.starts_with("a row of 3 in line 2 of the file; the line of names has 1"), "{said}");
+    }
+
+    #[test]
+    fn a_line_that_may_be_a_comment_or_not_is_refused() {
+        let read = |text: &str, header, columns: Option<&[&str]>| {
+            let folder = TempDir::new().unwrap();
+            std::fs::write(folder.path().join("a.csv"), text).unwrap();
+            let named = |name: &&str| ((*name).to_owned(), (*name).to_owned());
+            let columns = columns.map(|columns| columns.iter().map(named).collect());
+            let form = CsvForm { file: "a.csv".into(), columns, header, delimiter: None };
+            match read_table(folder.path(), &form) {
+                Ok(table) => table
+                    .iter()
+                    .map(|(name, values)| format!("{name}={}", values.join("|")))
+                    .collect::<Vec<_>>()
+                    .join(" "),
+                Err(error) => format!("{}; {}", error.found(), error.expected()),
+            }
+        };
+        let refused = |line: usize, text: &str, what: &str| {
+            format!(
+                "line {line} of the file, `{text}`, which may be a comment or {what}; take the line away if it is a comment, \
+                 or its `#` if it is {what}"
+            )
+        };
+        let names = "the line of names";
+        assert_eq!(read("# x,y\nu,v\na,b\n", None, None), refused(1, "# x,y", names));
+        assert_eq!(read("# raw, y\nx,y\na,b\n", None, Some(&["y"])), refused(1, "# raw, y", names));
+        assert_eq!(read("##f\n#C\tR\nchr1\tA\n", None, None), refused(2, "#C\tR", names));
+        assert_eq!(read("# t,s,i\ninf,sus,rec\n1,2,3\n", None, None), refused(1, "# t,s,i", names));
+        assert_eq!(read("# x,y\n2020,2021\n1,2\n", Some(true), None), refused(1, "# x,y", names));
+        assert_eq!(read("# 5 runs, of ada\n2020\n1\n", Some(true), None), "2020=1");
+        // Without a line of names it is a comment or a row.
+        assert_eq!(read("# x,y\n1,2\n3,4\n", Some(false), None), "1=1|3 2=2|4");
+        assert_eq!(read("# energies\n1.0\n2.0\n", Some(false), None), "1=1.0|2.0");
+        assert_eq!(read("#a,1\nb,2\n", Some(false), None), refused(1, "#a,1", "a row"));
+        assert_eq!(read("#a,c\nb,d\n", Some(false), None), refused(1, "#a,c", "a row"));
+        assert_eq!(read("\"#a\",1\nb,2\n", Some(false), None), "1=#a|b 2=1|2");
+        assert!(read("1.0D-03\n2.0D-03\n", None, Some(&["1.0D-03"])).starts_with("the number `1.0D-03`"));
     }
 
     #[test]
@@ -469,6 +548,24 @@ mod tests {
             assert_eq!(read(text), "x=1|2 y=a|b", "{text}");
         }
         assert_eq!(read("x y\n\"1  2\"  3\n"), "x=1  2 y=3");
+        assert_eq!(read("# disk 5\" wide\nx y\n\"a  b\" 2\n\"c  d\" \"e  f\"\n"), "x=a  b|c  d y=2|e  f");
+        assert_eq!(read("x y\n5\"  \"a  b\"\n"), "x=5\" y=a  b");
+        assert_eq!(read("x   y\n1   5\"\n2   6\"\n"), "x=1|2 y=5\"|6\"");
+        assert_eq!(read("x y\n\"say \"\"a  b\"\"\"   c\n"), "x=say \"a  b\" y=c");
+        assert_eq!(read("# 5\" disk\nx   y\n1   2\n3 4"), "x=1|3 y=2|4");
+        let said = read("# day name\n2024-01-01 a\n");
+        assert!(said.starts_with("line 1 of the file, `# day name`, which may be a comment"), "{said}");
+        for (text, expected) in [
+            ("sep= \nxx y\n1 2\n", "xx=1 y=2"),
+            ("sep= \näx y\n1 2\n", "äx=1 y=2"),
+            ("sep=\t\nx y\n123 4\n", "x=123 y=4"),
+            ("sep= \r\n# x y\r\n1  2\r\n", "x=1 y=2"),
+        ] {
+            assert_eq!(read(text), expected, "{text}");
+            let found = read_as("a.txt", text, Some(b' ').filter(|_| text.contains('\t')), None);
+            assert_eq!(found, expected, "{text}");
+        }
+        assert!(read("sep= \n ").starts_with("a table without"));
         let said = read("x y\n\n1  2  3\n");
         assert_eq!(
             said,
