@@ -213,9 +213,14 @@ fn repeated_quiet_run_says_why_it_fails() {
     assert_eq!(output.status.code(), Some(1));
     let said = text(&output.stderr);
     assert!(said.contains(": 0 of 2 tasks are over\n"), "{said}");
-    // What went well is not told again.
+    // What is done does not run again: its results are those of before.
     sandbox.ok(&["run", "-q", "--", "true"]);
-    assert_eq!(text(&sandbox.run(&["run", "-q", "--", "true"]).stderr), "");
+    let said = text(&sandbox.run(&["run", "-q", "--", "true"]).stderr);
+    assert_eq!(said, "pilotfish: going on with job 4: 1 of 1 tasks are done; --fresh runs it again\n");
+    sandbox.write("well.yaml", "stages: {one: {command: 'true'}, two: {command: 'true', after: one}}\n");
+    sandbox.ok(&["run", "-q", "well.yaml"]);
+    let said = text(&sandbox.run(&["run", "-q", "well.yaml"]).stderr);
+    assert!(said.contains(": 2 of 2 tasks are over; --fresh runs them again\n"), "{said}");
 }
 
 #[test]

@@ -110,7 +110,7 @@ pub struct RunArgs {
     /// Print the job at its end as JSON, for programs
     #[arg(long)]
     json: bool,
-    /// Show failures only
+    /// Show failures only, and whether nothing runs because all is done
     #[arg(short, long)]
     quiet: bool,
 }

@@ -167,6 +167,7 @@ async fn submit(
                 n_done -= n;
                 String::new()
             }
+            (0, false) if n_done == n_all => "; --fresh runs them again".to_owned(),
             (0, false) => String::new(),
             (n, false) => format!(", {} failed or cancelled; --retry-failed runs those again", count(n)),
         };
