@@ -31,7 +31,7 @@ pub struct AllocationRequest {
 /// A command line to run where the platform is reached.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Command {
-    /// What people are told that it is: the program that is asked, and for what, like `squeue (listing jobs)`.
+    /// Names the command in messages: the program it asks, and what for, like `squeue (listing jobs)`.
     pub name: String,
     /// Program and arguments. No secret may be among them: other users see them.
     pub argv: Vec<String>,

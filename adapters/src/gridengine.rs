@@ -307,7 +307,7 @@ impl Adapter for GridEngine {
     }
 }
 
-/// What people are told that a submission is.
+/// Names a submission in messages.
 const SUBMISSION: &str = "qsub (submitting a job)";
 
 /// The command that lists queues and their load.

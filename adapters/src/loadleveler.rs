@@ -75,7 +75,7 @@ printf '\nexit=%s\n' $?"#;
 const LOAD_OF_ALL: &str = r#"llstatus -r %sta %sts %cpu %r && echo "$next" && llq -r %st %id
 printf '\nexit=%s\n' $?"#;
 
-/// What people are told that a submission is.
+/// Names a submission in messages.
 const SUBMISSION: &str = "llsubmit (submitting a job)";
 
 /// Exit codes after which nothing was submitted: no room for the files; no `llsubmit`.

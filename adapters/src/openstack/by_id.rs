@@ -186,7 +186,7 @@ fn a_server_whose_cell_is_down_is_not_taken_for_gone() {
     assert!(left.why.contains("is not responding"), "{}", left.why);
 }
 
-/// What a listing shows, each with the allocation that it is of.
+/// Returns the servers of a listing: the id of each and the tag of its allocation.
 fn shown(project: &OpenStack) -> Vec<(String, String)> {
     let jobs = wait_for(project.list("pf1-")).expect("a listing").0;
     jobs.into_iter().map(|job| (job.id, job.tag)).collect()
@@ -240,7 +240,7 @@ fn a_server_stays_with_its_allocation_whatever_its_tags_and_metadata_are_by_now(
 }
 
 #[test]
-fn of_an_allocation_whose_server_nobody_knows_tags_and_metadata_decide() {
+fn server_of_unknown_id_belongs_to_the_allocation_of_its_tags_and_metadata() {
     let (nova, folder) = (Nova::start(), tempfile::tempdir().expect("a folder"));
     let project = nova.project(folder.path());
     nova.add("lost", "pf1-4", "ACTIVE");

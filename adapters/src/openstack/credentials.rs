@@ -56,7 +56,7 @@ pub(super) struct Credentials {
     pub(super) interfaces: [String; Service::ALL.len()],
     /// Where services are, whatever the catalog says.
     pub(super) overrides: [Option<String>; Service::ALL.len()],
-    /// Who is trusted.
+    /// How TLS connections to it are checked.
     pub(super) tls: Tls,
     /// Where all this was found, for people.
     pub(super) source: String,
@@ -77,7 +77,7 @@ enum Who {
 pub(super) struct Surroundings<'a> {
     /// A variable of the environment.
     pub(super) variable: &'a dyn Fn(&str) -> Option<OsString>,
-    /// What a file holds.
+    /// Reads a file.
     pub(super) file: &'a dyn Fn(&Path) -> io::Result<Vec<u8>>,
 }
 

@@ -1,5 +1,5 @@
-//! Whom of a cloud's services we trust, and by which certificate they know us: what files say of that, and what comes
-//! of it. As for openstacksdk, whoever is in doubt verifies.
+//! TLS to a cloud's services: the authorities that Pilotfish trusts and the certificate that it shows, as the cloud's entry
+//! names them. In doubt it verifies, as openstacksdk does.
 
 use std::{
     fmt,

@@ -411,13 +411,10 @@ mod tests {
     use super::read_table;
     use crate::job::author::form::CsvForm;
 
-    fn read_as(file: &str, text: &str, delimiter: Option<u8>, columns: Option<&[(&str, &str)]>) -> String {
+    /// Reads a table: its columns in one line, or the refusal.
+    fn read_form(text: &str, form: CsvForm) -> String {
         let folder = TempDir::new().unwrap();
-        std::fs::write(folder.path().join(file), text).unwrap();
-        let columns = columns.map(|columns| {
-            columns.iter().map(|(name, column)| ((*name).to_owned(), (*column).to_owned())).collect()
-        });
-        let form = CsvForm { file: file.to_owned(), columns, header: None, delimiter };
+        std::fs::write(folder.path().join(&form.file), text).unwrap();
         match read_table(folder.path(), &form) {
             Ok(table) => table
                 .iter()
@@ -426,6 +423,13 @@ mod tests {
                 .join(" "),
             Err(error) => format!("{}; {}", error.found(), error.expected()),
         }
+    }
+
+    fn read_as(file: &str, text: &str, delimiter: Option<u8>, columns: Option<&[(&str, &str)]>) -> String {
+        let columns = columns.map(|columns| {
+            columns.iter().map(|(name, column)| ((*name).to_owned(), (*column).to_owned())).collect()
+        });
+        read_form(text, CsvForm { file: file.to_owned(), columns, header: None, delimiter })
     }
 
     fn read(file: &str, text: &str) -> String {
@@ -505,19 +509,9 @@ mod tests {
     #[test]
     fn a_line_that_may_be_a_comment_or_not_is_refused() {
         let read = |text: &str, header, columns: Option<&[&str]>| {
-            let folder = TempDir::new().unwrap();
-            std::fs::write(folder.path().join("a.csv"), text).unwrap();
             let named = |name: &&str| ((*name).to_owned(), (*name).to_owned());
             let columns = columns.map(|columns| columns.iter().map(named).collect());
-            let form = CsvForm { file: "a.csv".into(), columns, header, delimiter: None };
-            match read_table(folder.path(), &form) {
-                Ok(table) => table
-                    .iter()
-                    .map(|(name, values)| format!("{name}={}", values.join("|")))
-                    .collect::<Vec<_>>()
-                    .join(" "),
-                Err(error) => format!("{}; {}", error.found(), error.expected()),
-            }
+            read_form(text, CsvForm { file: "a.csv".into(), columns, header, delimiter: None })
         };
         let refused = |line: usize, text: &str, what: &str| {
             format!(
@@ -614,17 +608,7 @@ mod tests {
     #[test]
     fn decimal_commas_part_no_values_where_semicolons_do() {
         let read = |text: &str, delimiter| {
-            let folder = TempDir::new().unwrap();
-            std::fs::write(folder.path().join("a.csv"), text).unwrap();
-            let form = CsvForm { file: "a.csv".into(), columns: None, header: Some(false), delimiter };
-            match read_table(folder.path(), &form) {
-                Ok(table) => table
-                    .iter()
-                    .map(|(name, values)| format!("{name}={}", values.join("|")))
-                    .collect::<Vec<_>>()
-                    .join(" "),
-                Err(error) => format!("{}; {}", error.found(), error.expected()),
-            }
+            read_form(text, CsvForm { file: "a.csv".into(), columns: None, header: Some(false), delimiter })
         };
         assert_eq!(read("1,5;2,5\n3,5;4,5\n", None), "1=1,5|3,5 2=2,5|4,5");
         assert_eq!(read("a;-1,5e3\n\nb;2,5\n", None), "1=a|b 2=-1,5e3|2,5");
