@@ -7,7 +7,7 @@ use nix::sys::signal::Signal;
 use tests::{
     Sandbox,
     gridengine::Cell,
-    scene::{Scene, dies_while_it_submits, held_up},
+    scene::{Scene, dies_while_it_submits, held_up, submit_limit_of_held_up},
     text, until,
 };
 
@@ -129,7 +129,7 @@ fn managers_killed_before_and_after_a_submission_ask_for_no_more_than_they_may()
         cell.environment = held_up(&sandbox, &cell.environment, ("qsub", "qstat"), moment);
         let fields = "name: cluster, adapter: gridengine, queue: batch.q, pilots_max: 2, walltime: 10m, \
                       parallel_environment: smp";
-        let mut scene = Scene::start_with(sandbox, cell, fields, "submit_limit: 40s");
+        let mut scene = Scene::start_with(sandbox, cell, fields, &submit_limit_of_held_up());
         dies_while_it_submits(&mut scene);
         assert!(scene.platform.jobs("rps").len() <= 2, "those of before are known");
         let n_asked = scene.sandbox.read("asked").lines().count();

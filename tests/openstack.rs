@@ -10,7 +10,7 @@ use tests::{
     hang_limit,
     openstack::{OpenStack, installed},
     ports::free_ports,
-    scene::Scene,
+    scene::{Scene, submit_limit_of_held_up},
     text, until,
 };
 
@@ -488,7 +488,8 @@ fn what_nobody_knows_of_is_found(scene: &mut Scene<OpenStack>, between: &Between
     scene.kill_manager();
     let n_lists = between.n_seen(list);
     // By then it is long there, however slow the cloud is.
-    let configuration = scene.sandbox.read("manager.yaml").replace("submit_limit: 10s", "submit_limit: 60s");
+    let configuration =
+        scene.sandbox.read("manager.yaml").replace("submit_limit: 10s", &submit_limit_of_held_up());
     scene.sandbox.write("manager.yaml", &configuration);
     scene.serve();
     until("nothing is there yet", || between.n_seen(list) > n_lists + 1);

@@ -7,7 +7,7 @@ use nix::sys::signal::Signal;
 use tests::{
     Sandbox,
     disk::Disk,
-    scene::{Platform, Scene, dies_while_it_submits, held_up},
+    scene::{Platform, Scene, dies_while_it_submits, held_up, submit_limit_of_held_up},
     slurm::Cluster,
     text, until,
 };
@@ -118,7 +118,7 @@ fn managers_killed_before_and_after_a_submission_ask_for_no_more_than_they_may()
         let sandbox = Sandbox::new();
         let Some(mut cluster) = Cluster::start(&sandbox) else { return };
         cluster.environment = held_up(&sandbox, &cluster.environment, ("sbatch", "squeue"), moment);
-        let mut scene = Scene::start_with(sandbox, cluster, FIELDS, "submit_limit: 40s");
+        let mut scene = Scene::start_with(sandbox, cluster, FIELDS, &submit_limit_of_held_up());
         dies_while_it_submits(&mut scene);
         assert!(scene.platform.jobs("PENDING,RUNNING").len() <= 2, "those of before are known");
         let n_asked = scene.sandbox.read("asked").lines().count();

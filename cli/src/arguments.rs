@@ -7,7 +7,7 @@ use clap::{
     error::{ContextKind, ErrorKind},
 };
 
-use crate::commands::Command;
+use crate::{commands::Command, failure::Failure};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -87,9 +87,15 @@ fn report(error: &clap::Error) -> u8 {
             | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
     );
     if is_help {
-        // A reader of the help that has gone is no error.
-        let _ = error.print();
-        return if error.use_stderr() { 2 } else { 0 };
+        return match error.print() {
+            _ if error.use_stderr() => 2,
+            Ok(()) => 0,
+            Err(error) => {
+                let failure = Failure::from(error);
+                crate::show::say_lines(&failure.to_string());
+                failure.code()
+            }
+        };
     }
     let said = match error.kind() {
         ErrorKind::InvalidUtf8 => not_utf8(std::env::args_os().skip(1)),

@@ -58,6 +58,7 @@ fn results_that_cannot_be_written_say_why() {
         ("a full device takes no outputs", &["logs", "1.0"]),
         ("a full device takes no table", &["jobs"]),
         ("a full device takes no schema", &["schema", "job"]),
+        ("a full device takes no help", &["run", "--help"]),
     ];
     for (title, arguments) in commands {
         page.to(title, arguments, full(), 3);

@@ -184,6 +184,11 @@ pub fn held_up(
     environment.iter().map(of_path).collect()
 }
 
+/// A limit of submissions that none exceeds which a test holds up, and whose effect it then waits for.
+pub fn submit_limit_of_held_up() -> String {
+    format!("submit_limit: {}s", hang_limit(Duration::from_secs(60)).as_secs())
+}
+
 /// The manager is killed while both of its submissions are held up. The next one lists what is there for longer
 /// than a platform takes to show what it has accepted, and only then they go on.
 pub fn dies_while_it_submits<P: Platform>(scene: &mut Scene<P>) {

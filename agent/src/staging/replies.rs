@@ -110,8 +110,10 @@ pub(super) async fn accepted(
 /// What a store that speaks S3 says is wrong: the code alone, as the rest of its answer may quote what was signed.
 fn said_by_store(body: &[u8]) -> Option<String> {
     let text = str::from_utf8(body).ok()?;
-    let (code, _) = text.split_once("<Code>")?.1.split_once("</Code>")?;
-    let is_word = (1..=64).contains(&code.len()) && code.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let is_word =
+        |code: &&str| (1..=64).contains(&code.len()) && code.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let ends = text.split("<Code>").skip(1).filter_map(|rest| rest.split_once("</Code>"));
+    let code = ends.map(|(code, _)| code.trim()).find(is_word)?;
     let meaning = match code {
         "NoSuchBucket" => "there is no such bucket",
         "NoSuchKey" => "the bucket is there, and has no such key",
@@ -123,5 +125,5 @@ fn said_by_store(body: &[u8]) -> Option<String> {
         _ => "",
     };
     let meaning = if meaning.is_empty() { String::new() } else { format!(", {meaning}") };
-    is_word.then(|| format!("{code}{meaning}"))
+    Some(format!("{code}{meaning}"))
 }

@@ -289,6 +289,10 @@ pub fn shortened(text: &str, width: usize) -> String {
         left -= n;
         kept.push(c);
     }
+    // What would join the next character to the last one.
+    while kept.ends_with('\u{200d}') {
+        kept.pop();
+    }
     if width > 0 {
         kept.push('…');
     }
@@ -363,6 +367,7 @@ mod tests {
         assert_eq!(super::shortened("漢字の名前", 6), "漢字…");
         assert_eq!(super::shortened("漢字", 4), "漢字");
         // Not every terminal joins the three of these.
+        assert_eq!(super::shortened("x👩\u{200d}🔬 y", 5), "x👩…");
         assert_eq!([super::width_of("x👩\u{200d}🔬"), super::width_of("❤\u{fe0f}")], [5, 2]);
     }
 

@@ -183,10 +183,19 @@ impl ManagerFile {
             }
         )
         .for_each(|name| add("limits", name));
-        let whole = [("tls", self.tls != other.tls), ("stores", self.stores != other.stores)];
-        all.extend(whole.iter().filter(|(_, differs)| *differs).map(|(name, _)| (*name).to_owned()));
+        if self.tls != other.tls {
+            all.push("tls".to_owned());
+        }
+        all.extend(differing_stores(&self.stores, &other.stores).map(|name| format!("stores.{name}")));
         all
     }
+}
+
+/// The names of stores that only one of two files has, or that are others in it.
+fn differing_stores<'a>(own: &'a [StoreProfile], other: &'a [StoreProfile]) -> impl Iterator<Item = &'a str> {
+    let gone = own.iter().filter(move |store| !other.contains(store));
+    let new = other.iter().filter(move |store| !own.iter().any(|held| held.name == store.name));
+    gone.chain(new).map(|store| store.name.as_str())
 }
 
 /// Reads an application's profile.
@@ -311,6 +320,16 @@ mod tests {
         let other =
             "tls: on\nlisten: {port: 2}\nlimits: {grace: 7s, node_retries: 9}\npolicies: {matching: fifo}\n";
         assert_eq!(differences(file, other), "listen.port policies.matching limits.node_retries tls");
+        let stores = |text: &str| format!("stores: [{text}]\n");
+        let (a, b, c) = (
+            "{name: a, kind: s3, bucket: x}",
+            "{name: b, kind: s3, bucket: x}",
+            "{name: a, kind: s3, bucket: y}",
+        );
+        let both = stores(&format!("{a}, {b}"));
+        assert_eq!(differences(&both, &stores(&format!("{b}, {c}"))), "stores.a");
+        assert_eq!(differences(&stores(a), &both), "stores.b");
+        assert_eq!(differences(&stores(a), ""), "stores.a");
     }
 
     #[test]

@@ -105,6 +105,7 @@ impl Store {
     }
 
     fn open_with(folder: &Path, migrations: &[schema::Migration]) -> Result<Store, StoreError> {
+        check_path_length(&folder.join(FILE))?;
         lock::create_folder(folder)?;
         let mut locks = vec![lock::FolderLock::take(folder)?];
         let path = folder.join(FILE);
@@ -416,12 +417,22 @@ fn file_identity(path: &Path) -> Option<(u64, u64)> {
 /// Bytes of a path that SQLite takes: its `MAX_PATHNAME`, without what the name of a journal has more.
 const PATH_BYTES_MAX: usize = 512 - "-journal".len();
 
-fn connect(path: &Path, access: Access) -> Result<Connection, StoreError> {
+/// Whether SQLite takes the path, also of a file or folder that is not there yet.
+fn check_path_length(path: &Path) -> Result<(), StoreError> {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let absolute = absolute.canonicalize().unwrap_or(absolute);
-    if absolute.as_os_str().len() > PATH_BYTES_MAX {
-        return Err(StoreError::PathTooLong { path: absolute, doing: "open", bytes_max: PATH_BYTES_MAX });
+    let resolved = absolute.ancestors().find_map(|folder| {
+        let rest = absolute.strip_prefix(folder).ok()?;
+        folder.canonicalize().ok().map(|folder| folder.join(rest))
+    });
+    let path = resolved.unwrap_or(absolute);
+    match path.as_os_str().len() > PATH_BYTES_MAX {
+        true => Err(StoreError::PathTooLong { path, doing: "open", bytes_max: PATH_BYTES_MAX }),
+        false => Ok(()),
     }
+}
+
+fn connect(path: &Path, access: Access) -> Result<Connection, StoreError> {
+    check_path_length(path)?;
     let failed = |source| error::Fault::Sqlite(source).at(path, "open");
     // Each connection is used by one thread at a time.
     let flags = OpenFlags::SQLITE_OPEN_NO_MUTEX

@@ -248,7 +248,8 @@ impl Turn<'_> {
         let is_failing = self.volatile.platforms.get(&id).is_some_and(is_failing);
         let n_max = if is_failing { room.n.min(1) } else { room.n };
         let n_max = if self.volatile.is_on_trial(self.durable, id) { 0 } else { n_max };
-        let n_max = if self.ends_pilots(id) { n_max.min(usize::from(n_live == 0)) } else { n_max };
+        let asks_for_one_only = self.ends_pilots(id);
+        let n_max = if asks_for_one_only { n_max.min(usize::from(n_live == 0)) } else { n_max };
         let wanted = wanted.max(missing.div_ceil(n_nodes));
         let because = Because {
             n_wanted: wanted as u64,
@@ -259,7 +260,7 @@ impl Turn<'_> {
         for _ in 0..wanted.min(n_max) {
             self.intend_allocation(id, because.clone());
         }
-        let rest = room.shorter.filter(|_| is_known && !is_failing);
+        let rest = room.shorter.filter(|_| is_known && !is_failing && !asks_for_one_only);
         if let Some(walltime) = rest.filter(|walltime| self.is_wanted_shorter(id, spec, *walltime)) {
             let because = Because { n_wanted: 1, walltime: Some(walltime), ..because };
             self.intend_allocation(id, because);

@@ -34,6 +34,10 @@ const FIELDS: [&str; 18] = [
     "think time",
 ];
 
+/// No time of a log is longer, in seconds: some 300 years. A simulation in which time is a float would stand still
+/// at a much larger one.
+const SECONDS_MAX: f64 = 1e10;
+
 /// The place of the status.
 const STATUS: usize = 10;
 
@@ -253,8 +257,12 @@ impl Place<'_> {
     }
 
     fn number(self, fields: &[&str], field: usize) -> Result<f64, Trouble> {
-        let number = fields[field].parse().ok().filter(|number: &f64| number.is_finite());
-        number.ok_or_else(|| self.trouble(fields, field, "a number of seconds, or -1"))
+        let number = fields[field].parse().ok().filter(|number: &f64| !number.is_nan());
+        let number = number.ok_or_else(|| self.trouble(fields, field, "a number of seconds, or -1"))?;
+        match number > SECONDS_MAX {
+            true => Err(self.trouble(fields, field, "at most 10000000000 seconds")),
+            false => Ok(number),
+        }
     }
 
     fn size(self, fields: &[&str], field: usize) -> Result<i64, Trouble> {
@@ -359,6 +367,10 @@ mod tests {
             (
                 LOG.replace("100 4", "nan 4"),
                 "a.swf:6: field 4 (run time): found `nan`; write a number of seconds, or -1",
+            ),
+            (
+                LOG.replace("100 4", "1e20 4"),
+                "a.swf:6: field 4 (run time): found `1e20`; write at most 10000000000 seconds",
             ),
             (
                 LOG[..LOG.len() - 20].to_owned(),

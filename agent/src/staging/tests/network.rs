@@ -385,6 +385,11 @@ async fn a_store_says_whether_the_bucket_or_the_key_is_missing_and_nothing_that_
         ("404 Not Found", "NoSuchBucket", "404 Not Found: NoSuchBucket, there is no such bucket"),
         ("404 Not Found", "NoSuchKey", "404 Not Found: NoSuchKey, the bucket is there, and has no such key"),
         ("403 Forbidden", "SignatureDoesNotMatch", "403 Forbidden: SignatureDoesNotMatch, the secret key is"),
+        (
+            "404 Not Found",
+            "\n    NoSuchKey\n  ",
+            "404 Not Found: NoSuchKey, the bucket is there, and has no such key",
+        ),
         ("403 Forbidden", "hush hush", "403 Forbidden"),
     ] {
         let folder = tempfile::tempdir().unwrap();

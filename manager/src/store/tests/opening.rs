@@ -69,6 +69,7 @@ fn a_path_that_is_too_long_is_told_and_the_longest_one_works() {
     assert_eq!(replayed(&open(&folder(504))).len(), beginning(9).len());
     let said = Store::open(&folder(505)).unwrap_err().to_string();
     assert!(said.contains("the path of the store is too long: 505 bytes, and SQLite takes 504"), "{said}");
+    assert!(!folder(505).exists(), "no folder is left that a later command would take for a manager's");
 }
 
 #[test]

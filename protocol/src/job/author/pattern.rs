@@ -63,6 +63,10 @@ pub(super) fn list_files(base_dir: &Path, pattern: &str) -> Result<Vec<String>, 
     }
     if files.is_empty() {
         let found = format!("no file that matches {}", quoted(pattern));
+        if let Some((first, last)) = empty_range(pattern) {
+            let expected = format!("`{first}-{last}` holds no character: write `{last}-{first}`");
+            return Err(SourceError::content(found, expected));
+        }
         let expected = match (pattern.starts_with('~'), pattern.contains('{'), pattern.contains('$')) {
             (true, ..) => "`~` is not expanded here: write the whole path",
             (_, true, _) => {
@@ -76,6 +80,18 @@ pub(super) fn list_files(base_dir: &Path, pattern: &str) -> Result<Vec<String>, 
     files.sort_unstable();
     files.dedup();
     Ok(files)
+}
+
+/// The first range between brackets that ends before it begins, like `z-a`.
+fn empty_range(pattern: &str) -> Option<(char, char)> {
+    let classes = pattern.split('[').skip(1).filter_map(|rest| Some(rest.split_once(']')?.0));
+    classes
+        .filter(|class| !class.starts_with('!'))
+        .map(|class| class.chars().collect::<Vec<char>>())
+        .find_map(|class| {
+            let mut ranges = class.windows(3).filter(|range| range[1] == '-' && range[0] > range[2]);
+            ranges.next().map(|range| (range[0], range[2]))
+        })
 }
 
 fn component(name: &str) -> Component<'_> {
@@ -264,6 +280,7 @@ mod tests {
             ("~/in/*.dat", "`~` is not expanded here"),
             ("in/{a,b}.dat", "braces are not expanded here"),
             ("$HOME/in/*.dat", "variables are not expanded here"),
+            ("in/[0-9z-a].dat", "`z-a` holds no character: write `a-z`"),
         ] {
             let said = found(folder.path(), pattern);
             assert!(said.starts_with(&format!("no file that matches `{pattern}`; {expected}")), "{said}");
