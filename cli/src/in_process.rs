@@ -6,7 +6,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use manager::{Manager, StartError, config::Config, store::StoreError};
+use manager::{
+    Manager, StartError,
+    config::Config,
+    store::{self, StoreError},
+};
 use protocol::private;
 use scheduler::{
     engine::interface::{PlatformLimits, PlatformSpec},
@@ -30,21 +34,17 @@ const IN_USE_PAUSE: Duration = Duration::from_millis(20);
 /// A configuration for a manager in this folder, which is made when it is not there.
 ///
 /// # Errors
-/// The folder's path is not UTF-8: nothing is made then. It cannot be made, or this program not be found again.
+/// The folder's path is not UTF-8 or too long: nothing is made then. It cannot be made, or this program not be found again.
 pub fn config(folder: PathBuf) -> Result<Config, Failure> {
     refuse_not_utf8(&folder)?;
+    store::check_length(&folder).map_err(|error| Failure::bad_input(error.to_string()))?;
     config_of(folder)
 }
 
 /// Access files, tokens and batch scripts carry the path of a manager's folder as text.
 fn refuse_not_utf8(folder: &Path) -> Result<(), Failure> {
-    let Ok(absolute) = std::path::absolute(folder) else { return Ok(()) };
     // The part of the path that exists may have links; the rest is made later.
-    let real = absolute.ancestors().find_map(|there| {
-        let rest = absolute.strip_prefix(there).ok()?;
-        Some(there.canonicalize().ok()?.join(rest))
-    });
-    let real = real.unwrap_or(absolute);
+    let real = store::resolved(folder);
     match real.to_str() {
         Some(_) => Ok(()),
         None => Err(Failure::bad_input(format!(
@@ -221,5 +221,16 @@ mod tests {
         assert!(!latin.join("m").exists());
         std::os::unix::fs::symlink(here.path(), latin.join("back")).unwrap();
         assert!(config(latin.join("back/m")).is_ok(), "it leads to a path of text");
+    }
+
+    #[test]
+    fn folder_whose_path_is_too_long_for_a_store_is_refused_before_it_is_made() {
+        let here = tempfile::tempdir().unwrap();
+        let mut folder = here.path().to_owned();
+        (0..5).for_each(|_| folder.push("d".repeat(100)));
+        std::fs::create_dir_all(&folder).unwrap();
+        let Err(Failure::BadInput(told)) = config(folder.join(".pilotfish")) else { panic!("{folder:?}") };
+        assert!(told.concat().contains("choose another folder with --dir"), "{told:?}");
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
     }
 }

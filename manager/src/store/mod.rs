@@ -105,7 +105,7 @@ impl Store {
     }
 
     fn open_with(folder: &Path, migrations: &[schema::Migration]) -> Result<Store, StoreError> {
-        check_path_length(&folder.join(FILE))?;
+        check_length(folder)?;
         lock::create_folder(folder)?;
         let mut locks = vec![lock::FolderLock::take(folder)?];
         let path = folder.join(FILE);
@@ -417,14 +417,26 @@ fn file_identity(path: &Path) -> Option<(u64, u64)> {
 /// Bytes of a path that SQLite takes: its `MAX_PATHNAME`, without what the name of a journal has more.
 const PATH_BYTES_MAX: usize = 512 - "-journal".len();
 
-/// Whether SQLite takes the path, also of a file or folder that is not there yet.
-fn check_path_length(path: &Path) -> Result<(), StoreError> {
+/// The path without links, as far as it is there.
+pub fn resolved(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let resolved = absolute.ancestors().find_map(|folder| {
         let rest = absolute.strip_prefix(folder).ok()?;
-        folder.canonicalize().ok().map(|folder| folder.join(rest))
+        // Joined to nothing it would end with a slash.
+        folder.canonicalize().ok().map(|folder| folder.join(rest).components().collect())
     });
-    let path = resolved.unwrap_or(absolute);
+    resolved.unwrap_or(absolute)
+}
+
+/// Whether SQLite takes the path of a store in this folder, which need not be there yet.
+///
+/// Errors: it is too long.
+pub fn check_length(folder: &Path) -> Result<(), StoreError> {
+    check_path_length(&folder.join(FILE))
+}
+
+fn check_path_length(path: &Path) -> Result<(), StoreError> {
+    let path = resolved(path);
     match path.as_os_str().len() > PATH_BYTES_MAX {
         true => Err(StoreError::PathTooLong { path, doing: "open", bytes_max: PATH_BYTES_MAX }),
         false => Ok(()),
