@@ -1,6 +1,6 @@
 //! One user takes all that may be taken; the others hardly notice. What one user may take: `quotas` in `manager.yaml`.
 
-use std::fs;
+use std::{fs, process::Command};
 
 use serde_json::Value;
 use tests::{Running, Sandbox, disk::Disk, text, until};
@@ -76,6 +76,52 @@ fn a_user_with_the_highest_priority_keeps_no_other_user_waiting() {
     // Canceling needs no quota, and makes room.
     sandbox.ok(&["cancel", "1", "--dir", "ann"]);
     sandbox.ok(&["submit", "-q", "--dir", "ann", "--", "true"]);
+    ends(&sandbox, manager);
+}
+
+#[test]
+fn a_job_that_is_purged_gives_its_room_back() {
+    let sandbox = Sandbox::new();
+    let manager = served(&sandbox, "{default: {output: 64KiB}}");
+    let used = |name: &str| {
+        let views = sandbox.json(&["user", "list", "--quotas", "--dir", "m"]);
+        let views = views.as_array().cloned().unwrap_or_default();
+        let ann = views.into_iter().find(|view| view["user"] == "ann").unwrap_or_default();
+        let quotas = ann["quotas"].as_array().cloned().unwrap_or_default();
+        quotas.into_iter().find(|quota| quota["quota"] == name).unwrap_or_default()["used"].as_u64()
+    };
+    let writes = ["submit", "-q", "--wait", "--dir", "ann", "--shell", "--", "head -c 80000 /dev/zero"];
+    sandbox.ok(&writes);
+    assert!(used("output") >= Some(64 << 10) && used("values") > Some(0), "{:?}", used("output"));
+    sandbox.ok(&["submit", "-q", "--wait", "--dir", "ann", "--", "echo", "lost"]);
+    assert_eq!(sandbox.ok(&["logs", "2", "--quiet", "--dir", "ann"]), "");
+    sandbox.ok(&["submit", "-q", "--dir", "ann", "--", "sleep", "1000000"]);
+
+    let (code, said) = refused(&sandbox, &["purge", "3", "--dir", "ann"]);
+    assert!(
+        code == Some(2) && said.contains("job 3 is active, so it cannot be purged: cancel it first"),
+        "{said}"
+    );
+    let (code, said) = refused(&sandbox, &["purge", "1", "--dir", "bob"]);
+    assert!(code == Some(2) && said.contains("belongs to ann"), "{said}");
+    assert_eq!(sandbox.ok(&["purge", "all", "--older-than", "1d", "--dir", "ann"]), "");
+    let said = sandbox.ok(&["purge", "all", "--dir", "ann"]);
+    assert_eq!(
+        said,
+        "job 2 purged, with what is kept of its 1 task\njob 1 purged, with what is kept of its 1 task\n"
+    );
+    let (code, said) = refused(&sandbox, &["logs", "1", "--dir", "ann"]);
+    assert!(code == Some(2) && said.contains("there is no job 1"), "{said}");
+    assert_eq!(used("output"), Some(0));
+    until("its output is removed", || {
+        let count = ["-readonly", "m/store.sqlite", "SELECT count(*) FROM outputs"];
+        let counted = Command::new("sqlite3").args(count).current_dir(sandbox.path()).output();
+        text(&counted.expect("sqlite3 runs; tests/run installs it").stdout).trim() == "0"
+    });
+    sandbox.ok(&["submit", "-q", "--wait", "--dir", "ann", "--", "echo", "kept"]);
+    assert_eq!(sandbox.ok(&["logs", "4", "--quiet", "--dir", "ann"]), "kept\n");
+    let said = sandbox.ok(&["store", "check", "--dir", "m"]);
+    assert!(said.contains("whole"), "{said}");
     ends(&sandbox, manager);
 }
 

@@ -107,6 +107,11 @@ fn default() -> u64 {
 impl Budgets {
     /// Takes note of what jobs say.
     pub(crate) fn note(&mut self, record: &Record) {
+        if let Record::JobPurged { job, .. } = record {
+            self.said.remove(job);
+            self.kept.remove(job);
+            self.owners.remove(job);
+        }
         let Record::JobAccepted { job, request, .. } = record else { return };
         let name = match self.names.get(&request.user) {
             Some(name) => name.clone(),
@@ -168,11 +173,31 @@ impl Budgets {
         Ok(Some((owner.clone(), quotas.kept(owner), most.unwrap_or(u64::MAX))))
     }
 
+    /// Takes what is kept of a job that is purged from what is kept of its user.
+    fn give_back(&self, job: JobId, store: &Store) -> Result<(), StoreError> {
+        let (Some(quotas), Some(owner)) = (&self.quotas, self.owners.get(&job)) else { return Ok(()) };
+        if !quotas.is_counted() {
+            return Ok(());
+        }
+        let of_job = match self.kept.get(&job) {
+            Some(kept) => *kept,
+            None => store.output_bytes(job)?,
+        };
+        let mut kept = quotas.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(of_user) = kept.as_mut().and_then(|kept| kept.get_mut(owner)) {
+            *of_user = of_user.saturating_sub(of_job);
+        }
+        Ok(())
+    }
+
     /// Takes output out of records for which there is no room in its job's budget any more.
     ///
     /// Errors: those of the store, which is asked for what it has of a job.
     pub(crate) fn cut(&mut self, records: &mut [Record], store: &Store) -> Result<(), StoreError> {
         for record in records {
+            if let Record::JobPurged { job, .. } = record {
+                self.give_back(*job, store)?;
+            }
             self.note(record);
             let Record::Reported { results, .. } = record else { continue };
             for result in results.iter_mut().filter(|result| !result.outputs.is_empty()) {

@@ -1,9 +1,19 @@
 //! Group commit: all records that have arrived go to the store together, and only then are their
 //! effects performed. A store error ends the manager rather than acknowledge what is not kept.
 
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::{
+    collections::VecDeque,
+    sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel},
+    time::Duration,
+};
 
-use scheduler::engine::interface::{Answer, Effect, RequestId, Step};
+use scheduler::{
+    engine::{
+        interface::{Answer, Effect, RequestId, Step},
+        record::Record,
+    },
+    ids::JobId,
+};
 use tokio::sync::oneshot;
 
 use crate::{
@@ -13,6 +23,8 @@ use crate::{
     store::{Store, StoreError},
 };
 
+/// What purged jobs have left is removed while nothing is to be kept for so long.
+const IDLE: Duration = Duration::from_millis(5);
 /// Steps handed to the commit thread and not yet committed at most; the engine waits beyond.
 const STEPS_MAX: usize = 4096;
 
@@ -37,6 +49,39 @@ pub(crate) fn channel() -> (SyncSender<Pending>, Receiver<Pending>) {
     sync_channel(STEPS_MAX)
 }
 
+/// What purged jobs have left in the store.
+struct Purged(VecDeque<JobId>);
+
+impl Purged {
+    /// What comes next; until then, some is removed whenever nothing comes. `None`: nothing comes any more.
+    fn meanwhile(&mut self, store: &mut Store, pending: &Receiver<Pending>) -> Option<Pending> {
+        while let Some(job) = self.0.front().copied() {
+            match pending.recv_timeout(IDLE) {
+                Ok(next) => return Some(next),
+                Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            match store.remove_purged(job) {
+                Ok(true) => {}
+                Ok(false) => _ = self.0.pop_front(),
+                Err(error) => {
+                    // The next start tries it again.
+                    tracing::warn!(%error, %job, "what a purged job has left stays for now");
+                    self.0.clear();
+                }
+            }
+        }
+        pending.recv().ok()
+    }
+
+    fn note(&mut self, records: &[Record]) {
+        self.0.extend(records.iter().filter_map(|record| match record {
+            Record::JobPurged { job, .. } => Some(*job),
+            _ => None,
+        }));
+    }
+}
+
 /// Commits what has arrived, again and again, until the engine is gone or the store fails.
 pub(crate) fn run(
     mut store: Store,
@@ -44,7 +89,8 @@ pub(crate) fn run(
     pending: Receiver<Pending>,
     mut perform: impl FnMut(Committed, Vec<(RequestId, oneshot::Sender<Answer>)>),
 ) -> Result<(), StoreError> {
-    while let Ok(first) = pending.recv() {
+    let mut purged = Purged(store.purged_and_left()?.into());
+    while let Some(first) = purged.meanwhile(&mut store, &pending) {
         let mut records = first.step.records;
         let mut effects = first.step.effects;
         let mut replies = first.replies;
@@ -59,6 +105,7 @@ pub(crate) fn run(
             reserve.look();
             budgets.note_files(&records);
             numbers.note(&records);
+            purged.note(&records);
         }
         perform(Committed(effects), replies);
     }

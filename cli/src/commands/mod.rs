@@ -22,6 +22,7 @@ mod platforms;
 mod policies;
 mod profile;
 mod profiles;
+mod purge;
 mod reproduce;
 mod resume;
 mod retry_failed;
@@ -84,6 +85,8 @@ pub enum Command {
     Resume(resume::ResumeArgs),
     /// Run failed tasks again
     RetryFailed(retry_failed::RetryFailedArgs),
+    /// Remove jobs that are over, with what is kept of them
+    Purge(purge::PurgeArgs),
     /// List pilots
     Pilots(pilots::PilotsArgs),
     /// List platforms
@@ -159,6 +162,7 @@ pub async fn run(command: Command) -> Result<Outcome, Failure> {
         Command::Pause(args) => pause::run(args).await,
         Command::Resume(args) => resume::run(args).await,
         Command::RetryFailed(args) => retry_failed::run(args).await,
+        Command::Purge(args) => purge::run(args).await,
         Command::Pilots(args) => pilots::run(args).await,
         Command::Platforms(args) => platforms::run(args).await,
         Command::Store(args) => store::run(args).await,

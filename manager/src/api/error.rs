@@ -319,6 +319,7 @@ impl From<Refusal> for ApiError {
             Refusal::JoinedBefore(_) => (StatusCode::FORBIDDEN, "joined-before"),
             Refusal::NotYours { .. } => (StatusCode::FORBIDDEN, "not-yours"),
             Refusal::InUse { .. } | Refusal::Detached(_) => (StatusCode::CONFLICT, "wrong-state"),
+            Refusal::NeededBy { .. } => (StatusCode::CONFLICT, "in-use"),
             Refusal::WrongState { .. } => (StatusCode::CONFLICT, "wrong-state"),
             Refusal::ShuttingDown => (StatusCode::SERVICE_UNAVAILABLE, "ending"),
         };

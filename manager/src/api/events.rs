@@ -11,6 +11,7 @@ use std::{
 
 use axum::{
     extract::State,
+    http::StatusCode,
     response::{
         IntoResponse, Response,
         sse::{self, KeepAlive, Sse},
@@ -146,7 +147,12 @@ impl Watcher {
             let soonest = self.due.iter().min_by_key(|(_, at)| **at).map(|(id, at)| (*id, *at));
             if let Some((id, _)) = soonest.filter(|(_, at)| *at <= now) {
                 self.due.remove(&id);
-                let view = self.context.job(id).await.ok()?;
+                let view = match self.context.job(id).await {
+                    Ok(view) => view,
+                    // It was purged. Who watches all jobs goes on.
+                    Err(error) if error.status == StatusCode::NOT_FOUND && self.jobs.is_none() => continue,
+                    Err(_) => return None,
+                };
                 self.rests.insert(id, Instant::now() + PAUSE);
                 // What led to this view has been announced before it: a watcher goes when a job is over.
                 if self.take_announced().await? {
@@ -235,7 +241,11 @@ impl Watcher {
         if let Some(is_own) = self.own.get(&id) {
             return Some(*is_own);
         }
-        let is_own = self.context.job(id).await.ok()?.user == self.user.name;
+        let is_own = match self.context.job(id).await {
+            Ok(view) => view.user == self.user.name,
+            Err(error) if error.status == StatusCode::NOT_FOUND => return Some(false),
+            Err(_) => return None,
+        };
         self.own.insert(id, is_own);
         Some(is_own)
     }

@@ -181,6 +181,15 @@ pub(super) async fn profile(
     }
 }
 
+/// Removes a job that is over.
+pub(super) async fn purge(
+    State(context): State<Shared>,
+    user: User,
+    InPath(id): InPath<JobId>,
+) -> Result<Response, ApiError> {
+    change(&context, user, id, JobChange::Purge).await
+}
+
 async fn change(context: &Context, user: User, job: JobId, change: JobChange) -> Result<Response, ApiError> {
     let caller = Caller { user: user.name, is_operator: user.is_operator };
     match context.state.handle.ask(|request| Event::JobChangeAsked { request, caller, job, change }).await? {

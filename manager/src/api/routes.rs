@@ -145,6 +145,12 @@ fn routes_of_jobs() -> Vec<Route> {
             jobs::retry,
         )
         .body::<TaskSelection>(),
+        post(
+            "/jobs/{id}/purge",
+            "Remove the job, which is over and which no other job needs, with what its tasks have left.",
+            json::<Changed>(),
+            jobs::purge,
+        ),
         get("/jobs/{id}/tasks", "A page of the job's tasks.", json::<Tasks>(), tasks::list)
             .query::<TasksQuery>(),
         get("/jobs/{id}/tasks/{index}", "One task with all its attempts.", json::<TaskDetail>(), tasks::show),

@@ -3,13 +3,14 @@
 use std::path::Path;
 
 use rusqlite::{Connection, ErrorCode, Rows};
+use scheduler::ids::JobId;
 
 use super::{
-    Access, FILE, StoreError, at_rest, connect, error::Fault, lock, log::Log, log_of, look_at, replay,
+    Access, FILE, StoreError, at_rest, connect, error::Fault, lock, log::Log, log_of, look_at, purge, replay,
     schema, sums,
 };
 
-const REPORTS: &str = "SELECT seq, columns, columns_sum, left_sum FROM reports ORDER BY seq";
+const REPORTS: &str = "SELECT seq, columns, columns_sum, left_sum, job FROM reports ORDER BY seq";
 const OUTPUTS: &str =
     "SELECT seq, job, first_index, last_index, level, frames, sum FROM outputs NOT INDEXED ORDER BY id";
 const FILES: &str =
@@ -133,6 +134,7 @@ fn rows(connection: &Connection, n_max: usize) -> Result<Vec<Finding>, Fault> {
     if summed_after == i64::MAX {
         return Ok(found);
     }
+    let purged = purge::purged(connection)?;
     let (mut reports, mut outputs) = (connection.prepare(REPORTS)?, connection.prepare(OUTPUTS)?);
     let mut files = connection.prepare(FILES)?;
     let mut reports = reports.query([])?;
@@ -152,6 +154,10 @@ fn rows(connection: &Connection, n_max: usize) -> Result<Vec<Finding>, Fault> {
         let sum = sums::of_values("columns", [row.get_ref(1)?]);
         if row.get::<_, Option<i64>>(2)?.is_none_or(|noted| !sums::is_same(noted, sum)) {
             found.push(Finding::open(seq, "the checksum of its columns is wrong"));
+        }
+        let job = JobId(row.get::<_, i64>(4)?.cast_unsigned());
+        if purged.contains(&job) {
+            continue;
         }
         // Where one of its rows is damaged, that is said already.
         let left: Option<Vec<i64>> = left.into_iter().collect();

@@ -14,6 +14,7 @@ mod lock;
 mod log;
 mod pack;
 mod page;
+mod purge;
 mod reader;
 mod replay;
 mod schema;
@@ -316,6 +317,33 @@ impl Store {
         if let Err(error) = acknowledged.note(self.identity.id, self.end.next_seq - 1) {
             tracing::warn!(%error, path = %self.path.display(), "the last record's number cannot be noted");
         }
+    }
+
+    /// Purged jobs of whose tasks something is still there.
+    ///
+    /// Errors: the file cannot be read. Cost: O(control records).
+    pub fn purged_and_left(&self) -> Result<Vec<JobId>, StoreError> {
+        let failed = |fault: error::Fault| fault.at(&self.path, "read purged jobs from");
+        let mut left = Vec::new();
+        // A reader removes nothing.
+        if self.locks.is_empty() {
+            return Ok(left);
+        }
+        for job in purge::purged(&self.connection).map_err(failed)? {
+            if purge::is_left(&self.connection, job).map_err(failed)? {
+                left.push(job);
+            }
+        }
+        Ok(left)
+    }
+
+    /// Removes some of what tasks of a purged job have left; says whether anything remains. The file does not shrink: what
+    /// is free in it is used again.
+    ///
+    /// Errors: nothing more was removed. Cost: a flush of the disk, and some 16 MiB.
+    pub fn remove_purged(&mut self, job: JobId) -> Result<bool, StoreError> {
+        let removed = purge::remove_some(&mut self.connection, self.identity.epoch, job);
+        removed.map_err(|fault| fault.at(&self.path, "remove purged jobs from"))
     }
 
     /// How many bytes of output are kept of each job that has some.

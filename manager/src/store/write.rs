@@ -323,6 +323,7 @@ pub(super) fn kind(record: &Record) -> &'static str {
         Record::JobAccepted { .. } => "job-accepted",
         Record::JobPaused { .. } => "job-paused",
         Record::JobResumed { .. } => "job-resumed",
+        Record::JobPurged { .. } => "job-purged",
         Record::TasksCancelled { .. } => "tasks-cancelled",
         Record::TasksReopened { .. } => "tasks-reopened",
         Record::Reported { .. } => "reported",

@@ -13,7 +13,7 @@ use super::{
     doubts::is_of_place,
     ends::{Alike, Ends, N_FOR_ONE_MAX},
     facts::{Facts, Learned},
-    interface::{PlatformMode, PlatformSpec},
+    interface::{JobRequest, PlatformMode, PlatformSpec},
     limits::Asked,
     neighbours::Neighbours,
     places::{Fortune, NodeId, Nodes, Place},
@@ -40,6 +40,8 @@ const INNOCENT_ENDS_COUNT: Span = Span::from_secs(24 * 3600);
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Durable {
     jobs: BTreeMap<JobId, Job>,
+    /// The largest number that a job has had.
+    last_job: u64,
     /// Bytes of the descriptions of each user's jobs.
     spec_bytes: BTreeMap<String, u64>,
     facts: Facts,
@@ -202,6 +204,11 @@ impl Durable {
         &self.jobs
     }
 
+    /// The largest number that a job has had, also one that was purged.
+    pub fn last_job(&self) -> u64 {
+        self.last_job
+    }
+
     /// All platforms.
     pub fn platforms(&self) -> &BTreeMap<PlatformId, PlatformSpec> {
         &self.facts.platforms
@@ -343,7 +350,9 @@ impl Durable {
                 let mut new = Job::new(request.clone(), *at);
                 new.note_end(*at);
                 self.jobs.insert(*job, new);
+                self.last_job = self.last_job.max(job.0);
             }
+            Record::JobPurged { job, .. } => self.purge(*job),
             Record::JobPaused { job, .. } => self.with_job(*job, |job| job.is_paused = true),
             Record::JobResumed { job, .. } => self.with_job(*job, |job| job.is_paused = false),
             Record::TasksCancelled { job, tasks, cause, at } => {
@@ -373,6 +382,21 @@ impl Durable {
             | Record::PilotLost { .. }
             | Record::PilotReturned { .. }
             | Record::BlameTakenBack { .. } => self.apply_pilot(record),
+        }
+    }
+
+    /// Forgets a job. What its tasks have shown of applications and nodes stays.
+    fn purge(&mut self, id: JobId) {
+        let Some(JobRequest { user, spec, submission_key, .. }) =
+            self.jobs.remove(&id).map(|job| job.request)
+        else {
+            return;
+        };
+        if let Some(of_user) = self.spec_bytes.get_mut(&user) {
+            *of_user = of_user.saturating_sub(spec.len() as u64);
+        }
+        if let Some(key) = submission_key {
+            self.submissions.remove(&key);
         }
     }
 

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     durable::{Durable, Job},
+    interface::JobRequest,
     record::{FailedAttempt, Record, Verdict},
 };
 use crate::{
@@ -76,6 +77,23 @@ impl Graph {
     /// A job is over.
     pub fn remove_job(&mut self, id: JobId) {
         self.nodes.remove(&id);
+    }
+
+    /// A job that nobody waits for is removed.
+    pub fn purge_job(&mut self, id: JobId, request: &JobRequest) {
+        for dependence in &request.after {
+            if let Some(followers) = self.followers.get_mut(&dependence.on) {
+                followers.remove(&id);
+                if followers.is_empty() {
+                    self.followers.remove(&dependence.on);
+                }
+            }
+        }
+    }
+
+    /// The first other job whose tasks wait for those of this one, or have waited for them.
+    pub fn follower(&self, id: JobId) -> Option<JobId> {
+        self.followers.get(&id)?.iter().find(|by| **by != id).copied()
     }
 
     /// Tasks of the job that are open and wait for others.

@@ -396,6 +396,8 @@ pub enum JobChange {
     Resume,
     /// Open failed and cancelled tasks again: all that failed, or these.
     Retry(Option<TaskSet>),
+    /// Remove it, which is over, with what its tasks have left.
+    Purge,
 }
 
 /// Why a request is refused.
@@ -468,6 +470,14 @@ pub enum Refusal {
         state: &'static str,
         /// What was asked.
         wanted: &'static str,
+    },
+    /// Another job needs it.
+    #[error("job {job} cannot be purged: job {by} takes from it or waits for it; purge that one first")]
+    NeededBy {
+        /// The job.
+        job: JobId,
+        /// The other one.
+        by: JobId,
     },
     /// The tag belongs to no allocation that waits for a pilot.
     #[error("no allocation waits for a pilot with tag {0:?}")]

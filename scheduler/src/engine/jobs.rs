@@ -45,8 +45,7 @@ impl Turn<'_> {
 
     /// The number that comes next.
     pub(super) fn next_job(&self) -> JobId {
-        let last = self.durable.jobs().last_key_value().map_or(0, |(last, _)| last.0);
-        JobId(last.max(self.settings.last_job) + 1)
+        JobId(self.durable.last_job().max(self.settings.last_job) + 1)
     }
 
     pub(super) fn change_job(&mut self, request: RequestId, caller: &Caller, id: JobId, change: JobChange) {
@@ -59,8 +58,16 @@ impl Turn<'_> {
         }
         let (state, is_over, is_paused) = (job.state(), job.ended_at.is_some(), job.is_paused);
         let refusal = |wanted| Refusal::WrongState { job: id, state, wanted };
-        let mut n_stale = 0;
+        let (mut n_stale, n_tasks_of_job) = (0, job.request.n_tasks);
         let n_tasks = match change {
+            JobChange::Purge if !is_over => return self.refuse(request, refusal("purged: cancel it first")),
+            JobChange::Purge => {
+                if let Some(by) = self.volatile.graph.follower(id) {
+                    return self.refuse(request, Refusal::NeededBy { job: id, by });
+                }
+                self.purge_job(id, caller.user.clone());
+                n_tasks_of_job
+            }
             JobChange::Cancel(_) if is_over => return self.refuse(request, refusal("cancelled")),
             JobChange::Pause if is_over => return self.refuse(request, refusal("paused")),
             JobChange::Resume if is_over => return self.refuse(request, refusal("resumed")),
@@ -111,6 +118,13 @@ impl Turn<'_> {
         self.volatile.stir_all();
         self.stir_platforms();
         self.durable.jobs().get(&id).map_or(0, |job| job.open.len())
+    }
+
+    /// Removes a job that is over, and that no other job takes from.
+    fn purge_job(&mut self, id: JobId, by: String) {
+        let Some(job) = self.durable.jobs().get(&id) else { return };
+        self.volatile.graph.purge_job(id, &job.request);
+        self.record(Record::JobPurged { job: id, by, at: self.now });
     }
 
     /// Opens failed and cancelled tasks again: those asked for, or else all that failed.

@@ -64,6 +64,8 @@ pub enum Record {
     JobPaused { job: JobId, at: Time },
     /// The job goes on.
     JobResumed { job: JobId, at: Time },
+    /// A job that is over is removed with what its tasks have left.
+    JobPurged { job: JobId, by: String, at: Time },
     /// Tasks will not be done: all that were open, or these.
     TasksCancelled { job: JobId, tasks: TaskSet, cause: CancelCause, at: Time },
     /// Tasks that failed or were cancelled are open again.
@@ -157,6 +159,7 @@ impl Record {
             | Record::JobAccepted { at, .. }
             | Record::JobPaused { at, .. }
             | Record::JobResumed { at, .. }
+            | Record::JobPurged { at, .. }
             | Record::TasksCancelled { at, .. }
             | Record::TasksReopened { at, .. }
             | Record::Reported { at, .. }

@@ -81,6 +81,8 @@ fn rows_of_jobs() -> Vec<Row> {
         post("/jobs/{id}/resume", json!({}), OWN),
         post("/jobs/{id}/cancel", json!({"tasks": "1"}), OWN),
         post("/jobs/{id}/retry", json!({"tasks": "1"}), OWN),
+        // It is not over.
+        post("/jobs/{id}/purge", json!({}), [403, 409, 409]),
         // One at a time.
         post("/jobs/{id}/profile", json!({"platform": "cluster", "slots": 1, "tasks": 1}), [403, 201, 409]),
         get("/explain/job/{id}", OWN),

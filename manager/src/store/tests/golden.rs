@@ -44,7 +44,7 @@ use scheduler::{
 use super::{
     super::{FILE, Store},
     applied, open,
-    records::{beginning, reported, result},
+    records::{beginning, job_accepted, reported, result},
     replayed,
 };
 
@@ -145,6 +145,7 @@ pub(super) fn history() -> Vec<Record> {
     ]);
     records.extend(scaled(at));
     records.extend(tokens(at));
+    records.extend([job_accepted(9, 1), Record::JobPurged { job: JobId(9), by: "ada".into(), at }]);
     records
 }
 
@@ -168,7 +169,7 @@ fn all_failures() -> [(u64, FailureKind); 12] {
 }
 
 /// Kinds of records.
-pub(super) const N_KINDS: usize = 32;
+pub(super) const N_KINDS: usize = 33;
 
 /// Where a kind of record is among all of them: one that is new has no place until it is given one here,
 /// and then the golden store lacks it.
@@ -206,6 +207,7 @@ pub(super) fn place(record: &Record) -> usize {
         Record::TokenMade { .. } => 29,
         Record::TokensRevoked { .. } => 30,
         Record::TokensUsed { .. } => 31,
+        Record::JobPurged { .. } => 32,
     }
 }
 
@@ -425,7 +427,7 @@ fn summary(store: &Store) -> String {
     text
 }
 
-const EXPECTED: &str = r#"41 records
+const EXPECTED: &str = r#"43 records
 job 1 of ada: active, 5 done in 65700 us, open 4-5,7-8,10-19, failed 6, cancelled , 3 failed attempts
 lost with task 1.6: [PilotId(2)]
 job 2 of ada: paused, 0 done in 0 us, open 0-9,12, failed , cancelled 10-11,13-19, 1 failed attempts
@@ -482,8 +484,8 @@ fn golden_stores_are_read_as_they_were_meant() {
     assert_eq!(summary(&copy(folder.path())), EXPECTED);
     let folder = tempfile::tempdir().unwrap();
     fs::copy(golden(2), folder.path().join(FILE)).unwrap();
-    // Users' tokens came after it.
-    assert_eq!(summary(&open(folder.path())), EXPECTED.replacen("41 records", "38 records", 1));
+    // Users' tokens and purged jobs came after it.
+    assert_eq!(summary(&open(folder.path())), EXPECTED.replacen("43 records", "38 records", 1));
 }
 
 /// The golden stores of former versions, by the commits that wrote them. They are never written again: copy the golden

@@ -5,6 +5,7 @@ mod golden;
 mod keeping;
 mod opening;
 mod policy_records;
+mod purging;
 mod reading;
 pub(super) mod records;
 mod size;

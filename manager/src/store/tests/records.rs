@@ -237,6 +237,7 @@ pub(in crate::store) fn any_record(n_tasks: u64) -> impl Strategy<Value = Record
         1 => (1..4u64).prop_map(platform_attached),
         1 => (job(), at()).prop_map(|(job, at)| Record::JobPaused { job, at }),
         1 => (job(), at()).prop_map(|(job, at)| Record::JobResumed { job, at }),
+        1 => (job(), words(), at()).prop_map(|(job, by, at)| Record::JobPurged { job, by, at }),
         2 => (job(), tasks(n_tasks), cause, at())
             .prop_map(|(job, tasks, cause, at)| Record::TasksCancelled { job, tasks, cause, at }),
         2 => (job(), tasks(n_tasks), at())

@@ -207,6 +207,29 @@ fn what_waits_for_a_failure_is_cancelled_and_opened_again_with_it() {
 }
 
 #[test]
+fn a_job_is_purged_after_those_that_take_from_it() {
+    let mut scene = Scene::new();
+    let jobs = scene.submit_all(vec![
+        stage(1, vec![]),
+        stage(2, vec![(On::Stage(0), Edges::All), (On::Stage(1), listed(&[&[], &[0]]))]),
+    ]);
+    let pilot = scene.pilot(8);
+    scene.take(pilot);
+    scene.done(pilot, jobs[0], "0");
+    let needed = Some(Answer::Refused(Refusal::NeededBy { job: jobs[0], by: jobs[1] }));
+    assert_eq!(scene.change(jobs[0], JobChange::Purge), needed);
+    scene.take(pilot);
+    scene.done(pilot, jobs[1], "0");
+    scene.take(pilot);
+    scene.done(pilot, jobs[1], "1");
+    assert_eq!(scene.change(jobs[0], JobChange::Purge), needed, "it may be opened again");
+    for job in [jobs[1], jobs[0]] {
+        assert!(matches!(scene.change(job, JobChange::Purge), Some(Answer::Changed { .. })), "{job}");
+    }
+    scene.restart();
+}
+
+#[test]
 fn what_runs_whatever_happened_waits_for_the_ends_alone() {
     let mut scene = Scene::new();
     let mut last = stage(1, vec![(On::Stage(0), Edges::All)]);
@@ -344,7 +367,7 @@ proptest! {
         for round in 0..120 {
             let is_calm = round > 60;
             let job = jobs[luck.below(jobs.len() as u64) as usize];
-            match luck.below(if is_calm { 3 } else { 12 }) {
+            match luck.below(if is_calm { 3 } else { 14 }) {
                 4 if held.is_empty() => {
                     scene.restart();
                     pilot = scene.pilot(4);
@@ -352,6 +375,13 @@ proptest! {
                 5 => _ = scene.change(job, JobChange::Cancel(luck.one_in(2).then(|| set("0,2")))),
                 6 | 7 => _ = scene.change(job, JobChange::Retry(luck.one_in(2).then(|| set("0-3")))),
                 8 => jobs.extend(scene.submit_all(draw_stages(&mut luck))),
+                12 | 13 => {
+                    let is_purged = matches!(scene.change(job, JobChange::Purge), Some(Answer::Changed { .. }));
+                    jobs.retain(|other| *other != job || !is_purged);
+                    if jobs.is_empty() {
+                        jobs.extend(scene.submit_all(draw_stages(&mut luck)));
+                    }
+                }
                 9 | 10 if !held.is_empty() => {
                     let task = held.swap_remove(luck.below(held.len() as u64) as usize);
                     let answer = scene.fail(pilot, task.job, task.index, FailureKind::Exit { code: 1 });

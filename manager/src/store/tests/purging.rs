@@ -1,0 +1,74 @@
+//! What tasks of purged jobs have left goes, and nothing else.
+
+use scheduler::{
+    digest::Digest,
+    engine::record::Record,
+    ids::JobId,
+    results::{OutputFile, TaskFiles, TaskOutput},
+    time::Time,
+};
+
+use super::{
+    super::{FILE, Store, check},
+    open,
+    records::{beginning, reported, result},
+    replayed,
+};
+
+/// What a task of the job leaves: an output with rows of its own, and a file.
+fn left(store: &mut Store, job: u64, seq: u64) {
+    let mut result = result(job, vec![], vec![]);
+    result.outputs = vec![TaskOutput { index: seq, stdout: vec![b'x'; 300 << 10], stderr: Vec::new() }];
+    let file = OutputFile {
+        to: format!("{seq}.out"),
+        sha256: Digest([seq as u8; 32]),
+        bytes: 7,
+        ..OutputFile::default()
+    };
+    result.files = vec![TaskFiles { index: seq, files: vec![file] }];
+    store.commit(&[reported(job, seq, vec![result])]).unwrap();
+}
+
+fn purge(store: &mut Store, job: u64) {
+    store.commit(&[Record::JobPurged { job: JobId(job), by: "ada".into(), at: Time(90_000_000) }]).unwrap();
+}
+
+#[test]
+fn what_a_purged_job_has_left_is_removed_bit_by_bit_and_the_store_is_whole_at_any_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = open(folder.path());
+    store.commit(&beginning(200)).unwrap();
+    for seq in 0..100 {
+        left(&mut store, 1, seq);
+    }
+    left(&mut store, 2, 0);
+    assert_eq!(store.purged_and_left().unwrap(), []);
+    purge(&mut store, 1);
+    purge(&mut store, 3);
+    let before = replayed(&store);
+    assert_eq!(store.purged_and_left().unwrap(), [JobId(1)]);
+    let mut n_steps = 0;
+    loop {
+        n_steps += 1;
+        let is_more = store.remove_purged(JobId(1)).unwrap();
+        drop(store);
+        assert_eq!(check(folder.path(), 9).unwrap().found, Vec::<String>::new(), "after step {n_steps}");
+        store = open(folder.path());
+        if !is_more {
+            break;
+        }
+    }
+    assert!(n_steps > 2, "{n_steps}");
+    assert_eq!(store.purged_and_left().unwrap(), []);
+    assert_eq!(store.output_bytes(JobId(1)).unwrap(), 0);
+    assert!(store.output_bytes(JobId(2)).unwrap() > 300 << 10);
+    assert_eq!(store.reader().files(JobId(1), None, 0, 100).unwrap(), []);
+    assert_eq!(store.reader().files(JobId(2), None, 0, 100).unwrap().len(), 1);
+    assert_eq!(replayed(&store), before, "its records stay");
+    // Whoever removes rows of a job that was not purged is found out.
+    drop(store);
+    let rows = rusqlite::Connection::open(folder.path().join(FILE)).unwrap();
+    rows.execute("DELETE FROM files WHERE job = 2", []).unwrap();
+    drop(rows);
+    assert_eq!(check(folder.path(), 9).unwrap().found.len(), 1);
+}
