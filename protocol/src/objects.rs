@@ -141,6 +141,13 @@ pub struct FileRow {
     pub left_out: Option<String>,
 }
 
+/// For which job a pilot brings files.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct DeliveryQuery {
+    /// The job; pilots before 2026-12 do not say it.
+    pub job: Option<JobId>,
+}
+
 /// A file in a store, for a job that names that store.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -226,7 +226,10 @@ impl Mover {
                 // It is never closed.
                 let _place = self.places.acquire().await;
                 match goal {
-                    Goal::Home => self.ways.to_manager(&self.session(), file, facts).await,
+                    Goal::Home => {
+                        let job = held.task().map(|task| task.job);
+                        self.ways.to_manager(&self.session(), job, file, facts).await
+                    }
                     Goal::Store { job, place, mode } => {
                         let file = (file, facts.1, lock(&self.executables).has(mode, &facts.0));
                         self.ways.to_store(&self.session(), ((job, held.task()), place), file).await

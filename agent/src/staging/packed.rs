@@ -189,7 +189,7 @@ impl Mover {
         if read.files.is_empty() {
             return true;
         }
-        if let Err(trouble) = self.send_pack(read.pack, progress).await {
+        if let Err(trouble) = self.send_pack((held.task().map(|task| task.job), read.pack), progress).await {
             tracing::debug!(?trouble, "small outputs go one by one");
             portions.give_up();
             return false;
@@ -199,13 +199,17 @@ impl Mover {
     }
 
     /// For as long as the manager is away.
-    async fn send_pack(&self, pack: Vec<u8>, progress: &Progress) -> Result<(), Trouble> {
+    async fn send_pack(
+        &self,
+        (job, pack): (Option<JobId>, Vec<u8>),
+        progress: &Progress,
+    ) -> Result<(), Trouble> {
         let mut n_away = 0;
         loop {
             let sent = {
                 // It is never closed.
                 let _place = self.places.acquire().await;
-                self.ways.pack_to_manager(&self.session(), pack.clone()).await
+                self.ways.pack_to_manager(&self.session(), job, pack.clone()).await
             };
             match sent {
                 Err(Trouble::Away(what)) => {

@@ -291,8 +291,14 @@ impl Ways {
     ///
     /// # Errors
     /// See [`Trouble`]. A manager of an older version takes none.
-    pub async fn pack_to_manager(&self, session: &str, pack: Vec<u8>) -> Result<(), Trouble> {
-        let request = self.manager.put(format!("{}{PILOT_PACKS_PATH}", self.url)).bearer_auth(session);
+    pub async fn pack_to_manager(
+        &self,
+        session: &str,
+        job: Option<JobId>,
+        pack: Vec<u8>,
+    ) -> Result<(), Trouble> {
+        let url = format!("{}{PILOT_PACKS_PATH}{}", self.url, query_of(job));
+        let request = self.manager.put(url).bearer_auth(session);
         let response = request.body(pack).send().await.map_err(|error| Trouble::Away(cause(&error)))?;
         accepted(response, true, Wanted::Words).await.map(drop)
     }
@@ -550,6 +556,7 @@ impl Ways {
     pub async fn to_manager(
         &self,
         session: &str,
+        job: Option<JobId>,
         file: File,
         (sha256, n_bytes): (Digest, u64),
     ) -> Result<(), Trouble> {
@@ -560,7 +567,8 @@ impl Ways {
                 return Ok(());
             }
         }
-        let request = self.manager_up.put(&url).bearer_auth(session).header(header::CONTENT_LENGTH, n_bytes);
+        let url = url + &query_of(job);
+        let request = self.manager_up.put(url).bearer_auth(session).header(header::CONTENT_LENGTH, n_bytes);
         self.send_up(request, file, true).await
     }
 
@@ -570,6 +578,11 @@ impl Ways {
         let answered = timeout(self.upload_patience, accepted(response, is_manager, Wanted::Taken)).await;
         answered.map_err(|_| failed("no answer in time".to_owned()))?.map(drop)
     }
+}
+
+/// Says for which job files are brought. A manager of an older version does not look at it.
+fn query_of(job: Option<JobId>) -> String {
+    job.map_or_else(String::new, |job| format!("?job={job}"))
 }
 
 /// The host of an address, with its port, for people.

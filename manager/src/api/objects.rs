@@ -13,7 +13,8 @@ use http_body_util::BodyExt;
 use protocol::{
     job::limits::OBJECT_BYTES_MAX,
     objects::{
-        FileRow, Files, FilesQuery, Missing, MissingRequest, N_ASKED_MAX, PackRequest, Stored, Unpacked,
+        DeliveryQuery, FileRow, Files, FilesQuery, Missing, MissingRequest, N_ASKED_MAX, PackRequest, Stored,
+        Unpacked,
     },
     pack::{self, N_PACKED_MAX, PACK_BYTES_MAX},
     ulimits::with_hint,
@@ -91,18 +92,20 @@ pub(super) async fn put_pack(
 pub(super) async fn put_pack_by_pilot(
     State(context): State<Shared>,
     session: Session,
+    InQuery(delivery): InQuery<DeliveryQuery>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    may_deliver(&context, &session)?;
+    may_deliver(&context, &session, delivery)?;
     take_in_pack(&context, Side::Pilot(session.pilot), request).await
 }
 
-/// Whether the pilot may bring files: some of its tasks leave some, and one of their users may have more. If none may, the
-/// files wait at the pilot, as they do while the disk is full.
-fn may_deliver(context: &Context, session: &Session) -> Result<(), ApiError> {
-    session.may_deliver()?;
+/// Whether the pilot may bring files: some of its tasks of that job leave some, and the job's user may have more. Else the
+/// files wait at the pilot, as they do while the disk is full. If it does not say for which job, one of its users must be
+/// one who may have more.
+fn may_deliver(context: &Context, session: &Session, delivery: DeliveryQuery) -> Result<(), ApiError> {
+    session.may_deliver(delivery.job)?;
     let mut refused = Ok(());
-    for user in session.delivers_for() {
+    for user in session.delivers_for(delivery.job) {
         refused = context.may_have_files(user);
         if refused.is_ok() {
             break;
@@ -228,9 +231,10 @@ pub(super) async fn put_by_pilot(
     State(context): State<Shared>,
     session: Session,
     InPath(sha256): InPath<Digest>,
+    InQuery(delivery): InQuery<DeliveryQuery>,
     request: Request,
 ) -> Result<Response, ApiError> {
-    may_deliver(&context, &session)?;
+    may_deliver(&context, &session, delivery)?;
     take_in(&context, Side::Pilot(session.pilot), sha256, request).await
 }
 
@@ -244,7 +248,7 @@ pub(super) async fn get_by_pilot(
 ) -> Result<Response, ApiError> {
     // Who brings files may ask first whether they are here.
     let is_asked = method == Method::HEAD;
-    if !is_asked || session.may_deliver().is_err() {
+    if !is_asked || session.may_deliver(None).is_err() {
         session.may_fetch(&context, sha256).await?;
     }
     if is_asked {

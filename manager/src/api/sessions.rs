@@ -11,7 +11,7 @@ use scheduler::{
     digest::Digest,
     engine::{
         interface::{Answer, Query},
-        views::SessionView,
+        views::{SessionJob, SessionView},
     },
     ids::{JobId, PilotId, PlatformId},
     ranges::TaskSet,
@@ -76,18 +76,22 @@ impl Session {
         if self.view.is_in_step { Ok(()) } else { Err(ApiError::not_in_step()) }
     }
 
-    /// Whether it may bring files: some of its tasks leave some.
-    pub(super) fn may_deliver(&self) -> Result<(), ApiError> {
+    /// Whether it may bring files: some of its tasks, of this job if one is named, leave some.
+    pub(super) fn may_deliver(&self, job: Option<JobId>) -> Result<(), ApiError> {
         self.is_in_step()?;
-        match self.view.jobs.iter().any(|held| held.staging.outputs) {
-            true => Ok(()),
-            false => Err(ApiError::not_leased("no task that leaves files")),
+        match (self.delivers_for(job).next(), job) {
+            (Some(_), _) => Ok(()),
+            (None, None) => Err(ApiError::not_leased("no task that leaves files")),
+            (None, Some(job)) => {
+                Err(ApiError::not_leased(&format!("no task of job {job} that leaves files")))
+            }
         }
     }
 
-    /// The users whose tasks there leave files.
-    pub(super) fn delivers_for(&self) -> impl Iterator<Item = &str> {
-        self.view.jobs.iter().filter(|held| held.staging.outputs).map(|held| held.user.as_str())
+    /// The users whose tasks there, of this job if one is named, leave files.
+    pub(super) fn delivers_for(&self, job: Option<JobId>) -> impl Iterator<Item = &str> {
+        let leaves = move |held: &&SessionJob| held.staging.outputs && job.is_none_or(|job| held.job == job);
+        self.view.jobs.iter().filter(leaves).map(|held| held.user.as_str())
     }
 
     /// Those of these objects that its tasks do not need.

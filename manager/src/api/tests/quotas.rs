@@ -221,6 +221,33 @@ async fn files_of_one_user_leave_room_for_the_others() {
 }
 
 #[tokio::test]
+async fn a_pilot_of_several_users_leaves_no_files_for_one_who_may_have_no_more() {
+    let mut scene = Scene::start().await;
+    scene.limit(Quota { file_bytes: Some(4), ..NONE });
+    let bob = scene.user("bob", false);
+    let of_bob = submit(&scene, &bob, &leaving_files(1), "bob's").await.json()["job"].as_u64().unwrap();
+    let pilot = scene.pilot_at_work(&leaving_files(1)).await;
+    let of_ann = of_bob + 1;
+    let path = format!("/api/v1/objects/{}", sha256(b"hers"));
+    assert_eq!(scene.call("PUT", &path, &scene.ann(), "hers").await.status, 201, "all that she may have");
+    let deliver = async |contents: &'static str, query: String| {
+        let path = format!("/pilot/v1/objects/{}{query}", sha256(contents.as_bytes()));
+        scene.call("PUT", &path, &pilot.session, contents).await
+    };
+    let of = |job: u64| format!("?job={job}");
+    assert_eq!(deliver("a", of(of_ann)).await.refusal(), (507, "quota".into()));
+    assert_eq!(deliver("b", of(of_bob)).await.status, 201);
+    assert_eq!(deliver("c", of(99)).await.refusal(), (403, "not-leased".into()));
+    assert_eq!(deliver("d", String::new()).await.status, 201, "a pilot that does not say whose it is");
+    let mut packed = Vec::new();
+    protocol::pack::push(&mut packed, &sha256(b"e"), b"e");
+    for (job, status) in [(of_ann, 507), (of_bob, 201)] {
+        let path = format!("{}?job={job}", protocol::objects::PILOT_PACKS_PATH);
+        assert_eq!(scene.call("PUT", &path, &pilot.session, packed.clone()).await.status, status);
+    }
+}
+
+#[tokio::test]
 async fn quotas_are_shown_to_operators_and_each_users_own() {
     let scene = Scene::start().await;
     scene.limit(Quota { n_jobs: Some(2), ..NONE });
