@@ -10,7 +10,7 @@ use tests::{
     hang_limit,
     openstack::{OpenStack, installed},
     ports::free_ports,
-    scene::{Scene, submit_limit_of_held_up},
+    scene::{Scene, submit_limit, submit_limit_of_held_up},
     text, until,
 };
 
@@ -443,6 +443,10 @@ fn answers_that_are_lost_late_or_bad_cost_nothing_and_leave_no_server() {
     let go = scene.sandbox.path().join("answer");
     let n_before = between.n_seen(post);
     between.next(post, Fate::HeldUp(go.clone()));
+    // What is asked for from now on is there before that, however slow the cloud is.
+    let configuration = scene.sandbox.read("manager.yaml");
+    let configuration = configuration.replace(&submit_limit(), &submit_limit_of_held_up());
+    scene.sandbox.write("manager.yaml", &configuration);
     scene.serve();
     scene.sandbox.ok(&["submit", "--", "sleep", "0.1"]);
     until("a server is there", || scene.platform.servers().len() == 1);
@@ -487,10 +491,6 @@ fn what_nobody_knows_of_is_found(scene: &mut Scene<OpenStack>, between: &Between
     until("it is on its way", || between.n_seen(post) > n_before);
     scene.kill_manager();
     let n_lists = between.n_seen(list);
-    // By then it is long there, however slow the cloud is.
-    let configuration =
-        scene.sandbox.read("manager.yaml").replace("submit_limit: 10s", &submit_limit_of_held_up());
-    scene.sandbox.write("manager.yaml", &configuration);
     scene.serve();
     until("nothing is there yet", || between.n_seen(list) > n_lists + 1);
     assert!(scene.platform.servers().is_empty());

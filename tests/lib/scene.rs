@@ -38,7 +38,10 @@ impl<P: Platform> Scene<P> {
 
     /// The same with more of its limits.
     pub fn start_with(sandbox: Sandbox, platform: P, fields: &str, limits: &str) -> Scene<P> {
-        let submit_limit = if limits.contains("submit_limit") { "" } else { "submit_limit: 10s, " };
+        let submit_limit = match limits.contains("submit_limit") {
+            true => String::new(),
+            false => submit_limit() + ", ",
+        };
         // A cloud on a busy host is slow to delete servers.
         let leave_limit = hang_limit(Duration::from_secs(300)).as_secs();
         let configuration = format!(
@@ -182,6 +185,11 @@ pub fn held_up(
         _ => (variable.clone(), value.clone()),
     };
     environment.iter().map(of_path).collect()
+}
+
+/// A limit of submissions that is over soon, but not before a platform shows what it has accepted.
+pub fn submit_limit() -> String {
+    format!("submit_limit: {}s", hang_limit(Duration::from_secs(10)).as_secs())
 }
 
 /// A limit of submissions that none exceeds which a test holds up, and whose effect it then waits for.
