@@ -176,9 +176,15 @@ fn a_host_that_leads_to_the_managers_own_account_is_found_out() {
     let manager = sandbox.serve_in_m(&["--config", "manager.yaml"]);
     until("it is told", || sandbox.read("serve.err").contains("others than operators have access (ann)"));
     assert_eq!(sandbox.json(&["pilots", "--dir", "m"]).as_array().map(Vec::len), Some(0));
+    // `stop --now` does not wait for the answer to a submission that is under way.
+    sandbox.ok(&["platform", "pause", "far", "--dir", "m"]);
+    until("no submission is under way", || {
+        sandbox.json(&["allocation", "list", "--dir", "m"]).as_array().is_some_and(Vec::is_empty)
+    });
     ends(&sandbox, manager);
     platform(", allow_shared_account: true");
     let manager = sandbox.serve_in_m(&["--config", "manager.yaml"]);
+    sandbox.ok(&["platform", "resume", "far", "--dir", "m"]);
     until("its pilot is there", || {
         sandbox.json(&["pilots", "--dir", "m"]).as_array().is_some_and(|all| all.len() == 1)
     });
