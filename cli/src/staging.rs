@@ -383,13 +383,10 @@ pub async fn fetch(
     }
 }
 
-/// What no other job or workflow of any manager has: its first job, and when that was submitted.
+/// What no other job or workflow of any manager has: its first job, and when that was submitted, as all its stages were.
 async fn workflow_of(client: &Client, job: JobId) -> Result<String, Failure> {
-    let mut view = client.job(job).await?;
-    if let Some(first) = view.workflow.filter(|first| *first != job) {
-        view = client.job(first).await?;
-    }
-    Ok(format!("{}@{}", view.id, view.submitted_at.0))
+    let view = client.job(job).await?;
+    Ok(format!("{}@{}", view.workflow.unwrap_or(job), view.submitted_at.0))
 }
 
 /// Whether a file is where nodes see it, or in a store.

@@ -4,7 +4,7 @@
 use std::{
     collections::VecDeque,
     sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use scheduler::{
@@ -25,6 +25,10 @@ use crate::{
 
 /// What purged jobs have left is removed while nothing is to be kept for so long.
 const IDLE: Duration = Duration::from_millis(5);
+/// … and some of it so often at least.
+const BUSY: Duration = Duration::from_secs(1);
+/// It is tried again so long after it could not be removed.
+const AGAIN: Duration = Duration::from_secs(60);
 /// Steps handed to the commit thread and not yet committed at most; the engine waits beyond.
 const STEPS_MAX: usize = 4096;
 
@@ -50,32 +54,51 @@ pub(crate) fn channel() -> (SyncSender<Pending>, Receiver<Pending>) {
 }
 
 /// What purged jobs have left in the store.
-struct Purged(VecDeque<JobId>);
+struct Purged {
+    jobs: VecDeque<JobId>,
+    /// Nothing is removed before that: the last time it failed.
+    not_before: Instant,
+    /// From then on some is removed though there is always something to be kept.
+    overdue: Instant,
+}
 
 impl Purged {
+    fn new(jobs: Vec<JobId>) -> Purged {
+        let now = Instant::now();
+        Purged { jobs: jobs.into(), not_before: now, overdue: now + BUSY }
+    }
+
     /// What comes next; until then, some is removed whenever nothing comes. `None`: nothing comes any more.
     fn meanwhile(&mut self, store: &mut Store, pending: &Receiver<Pending>) -> Option<Pending> {
-        while let Some(job) = self.0.front().copied() {
-            match pending.recv_timeout(IDLE) {
-                Ok(next) => return Some(next),
-                Err(RecvTimeoutError::Disconnected) => return None,
-                Err(RecvTimeoutError::Timeout) => {}
-            }
-            match store.remove_purged(job) {
-                Ok(true) => {}
-                Ok(false) => _ = self.0.pop_front(),
-                Err(error) => {
-                    // The next start tries it again.
-                    tracing::warn!(%error, %job, "what a purged job has left stays for now");
-                    self.0.clear();
+        while let Some(job) = self.jobs.front().copied() {
+            let now = Instant::now();
+            if now < self.overdue {
+                match pending.recv_timeout(self.not_before.saturating_duration_since(now).max(IDLE)) {
+                    Ok(next) => return Some(next),
+                    Err(RecvTimeoutError::Disconnected) => return None,
+                    Err(RecvTimeoutError::Timeout) => {}
                 }
             }
+            self.remove(store, job);
         }
         pending.recv().ok()
     }
 
+    fn remove(&mut self, store: &mut Store, job: JobId) {
+        self.overdue = Instant::now() + BUSY;
+        match store.remove_purged(job) {
+            Ok(true) => {}
+            Ok(false) => _ = self.jobs.pop_front(),
+            Err(error) => {
+                tracing::warn!(%error, %job, "what a purged job has left is removed later");
+                self.not_before = Instant::now() + AGAIN;
+                self.overdue = self.not_before;
+            }
+        }
+    }
+
     fn note(&mut self, records: &[Record]) {
-        self.0.extend(records.iter().filter_map(|record| match record {
+        self.jobs.extend(records.iter().filter_map(|record| match record {
             Record::JobPurged { job, .. } => Some(*job),
             _ => None,
         }));
@@ -89,7 +112,7 @@ pub(crate) fn run(
     pending: Receiver<Pending>,
     mut perform: impl FnMut(Committed, Vec<(RequestId, oneshot::Sender<Answer>)>),
 ) -> Result<(), StoreError> {
-    let mut purged = Purged(store.purged_and_left()?.into());
+    let mut purged = Purged::new(store.purged_and_left()?);
     while let Some(first) = purged.meanwhile(&mut store, &pending) {
         let mut records = first.step.records;
         let mut effects = first.step.effects;

@@ -85,7 +85,9 @@ fn answer(stream: TcpStream, state: &Shared) {
     reader.read_exact(&mut body).unwrap();
     let mut words = line.split(' ');
     let (method, path) = (words.next().unwrap(), words.next().unwrap().to_owned());
-    let name = path.rsplit('/').next().unwrap().to_owned();
+    let name = path.rsplit('/').next().unwrap();
+    // What is brought says for which job.
+    let name = if method == "PUT" { name.strip_suffix("?job=1").unwrap() } else { name }.to_owned();
     let mut state = state.lock().unwrap();
     state.asked.push(format!("{method} {}", &name[..4]));
     let found = state.objects.get(&name).cloned();

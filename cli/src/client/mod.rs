@@ -513,6 +513,11 @@ impl Client {
         Ok(EventStream::new(response, self.access.url.clone()))
     }
 
+    /// Whom the manager takes us for.
+    pub fn user(&self) -> &str {
+        &self.access.user
+    }
+
     async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         self.send(self.request(Method::GET, path).timeout(ANSWER_TIME_LIMIT)).await
     }

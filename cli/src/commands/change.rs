@@ -1,13 +1,9 @@
-//! What `cancel`, `pause`, `resume`, `retry-failed` and `purge` have in common.
+//! What `cancel`, `pause`, `resume` and `retry-failed` have in common.
 
 use scheduler::{
-    engine::{
-        interface::TaskFilter,
-        views::{Counts, JobView},
-    },
+    engine::{interface::TaskFilter, views::Counts},
     ids::JobId,
     ranges::TaskSet,
-    time::Span,
 };
 use serde::Serialize;
 
@@ -39,11 +35,6 @@ pub enum Change {
     Resume,
     /// Failed tasks are open again; named ones also when they were cancelled.
     Retry,
-    /// It is removed, if it ended so long ago.
-    Purge {
-        /// How long.
-        older_than: Span,
-    },
 }
 
 impl Change {
@@ -54,15 +45,6 @@ impl Change {
             Change::Pause => "pause",
             Change::Resume => "resume",
             Change::Retry => "retry",
-            Change::Purge { .. } => "purge",
-        }
-    }
-
-    /// Whether the job is not left out for having ended too lately.
-    fn is_due(self, view: &JobView) -> bool {
-        match (self, view.ended_at) {
-            (Change::Purge { older_than }, Some(ended_at)) => view.now.since(ended_at) >= older_than,
-            _ => true,
         }
     }
 }
@@ -90,25 +72,17 @@ pub async fn change(targets: &[String], view: &ViewArgs, change: Change) -> Resu
     let mut rows = Vec::new();
     let mut refusals = Vec::new();
     for target in targets {
-        let mut jobs = match target.tasks {
+        let jobs = match target.tasks {
             Some(_) => vec![target.jobs.resolve_one(&client).await?],
             None => jobs_of(&target.jobs, &client, change).await?,
         };
-        let is_for_ended = matches!(change, Change::Retry | Change::Purge { .. });
-        if matches!(change, Change::Purge { .. }) {
-            // Later ones take from earlier ones.
-            jobs.reverse();
-        }
-        let are_stages = target.jobs == JobSelector::Last && jobs.len() > 1 && !is_for_ended;
+        let are_stages = target.jobs == JobSelector::Last && jobs.len() > 1 && change != Change::Retry;
         let (last, n_before) = (jobs.last().copied(), rows.len());
         for job in jobs {
             let view = client.job(job).await?;
             // Stages that are over, some of them by this change, are left out. If all are, the last one says so.
             let says_so = Some(job) == last && rows.len() == n_before;
             if are_stages && view.ended_at.is_some() && !says_so {
-                continue;
-            }
-            if !change.is_due(&view) {
                 continue;
             }
             if let Some(refusal) = target.tasks.as_ref().and_then(|tasks| beyond(&view, tasks)) {
@@ -215,7 +189,6 @@ impl Done<'_> {
             Change::Resume if n_tasks == 0 => " was not paused".to_owned(),
             Change::Pause => " paused".to_owned(),
             Change::Resume => " resumed".to_owned(),
-            Change::Purge { .. } => format!(" purged, with what is kept of its {}", counted(n_tasks, "task")),
             Change::Cancel => self.with_others("cancelled", "had ended"),
             Change::Retry if are_named && self.has_company() => {
                 format!(
@@ -300,15 +273,12 @@ impl Done<'_> {
     }
 }
 
-/// The jobs that are meant; of `all` only those that a change is for.
+/// The jobs that are meant; of `all` only those that are not over, when a change is only for them.
 async fn jobs_of(selector: &JobSelector, client: &Client, change: Change) -> Result<Vec<JobId>, Failure> {
     match selector {
         JobSelector::All if change != Change::Retry => {
-            let is_meant = |job: &JobView| match change {
-                Change::Purge { .. } => job.ended_at.is_some() && change.is_due(job),
-                _ => job.ended_at.is_none(),
-            };
-            Ok(client.jobs().await?.into_iter().filter(is_meant).map(|job| job.id).collect())
+            let open = client.jobs().await?.into_iter().filter(|job| job.ended_at.is_none());
+            Ok(open.map(|job| job.id).collect())
         }
         JobSelector::All | JobSelector::Last | JobSelector::Numbers(_) => {
             selector.resolve_whole(client).await

@@ -6,7 +6,10 @@ use std::ops::Range;
 
 use unicode_width::UnicodeWidthChar;
 
-use crate::show::{Ink, Screen, harmless::on_one_line};
+use crate::show::{
+    Ink, Screen,
+    harmless::{is_plain, on_one_line},
+};
 
 /// Columns of texts are narrowed down to so many places one after the other, the widest first.
 const NARROWED: [usize; 2] = [12, 6];
@@ -302,7 +305,7 @@ pub fn shortened(text: &str, width: usize) -> String {
 /// How many places of a terminal a text takes: wide characters take two, and characters that some terminals join to one
 /// take what they take elsewhere.
 pub fn width_of(text: &str) -> usize {
-    text.chars().map(places).sum()
+    if is_plain(text) { text.len() } else { text.chars().map(places).sum() }
 }
 
 fn places(c: char) -> usize {

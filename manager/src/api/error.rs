@@ -320,6 +320,7 @@ impl From<Refusal> for ApiError {
             Refusal::NotYours { .. } => (StatusCode::FORBIDDEN, "not-yours"),
             Refusal::InUse { .. } | Refusal::Detached(_) => (StatusCode::CONFLICT, "wrong-state"),
             Refusal::NeededBy { .. } => (StatusCode::CONFLICT, "in-use"),
+            Refusal::KnownInPart(_) => (StatusCode::CONFLICT, "wrong-state"),
             Refusal::WrongState { .. } => (StatusCode::CONFLICT, "wrong-state"),
             Refusal::ShuttingDown => (StatusCode::SERVICE_UNAVAILABLE, "ending"),
         };

@@ -129,6 +129,9 @@ fn pages(connection: &Connection, n_max: usize) -> Result<Vec<String>, Fault> {
 
 /// The rows that a replay does not read: columns of reports, outputs and files.
 fn rows(connection: &Connection, n_max: usize) -> Result<Vec<Finding>, Fault> {
+    // A job may be purged meanwhile.
+    let snapshot = connection.unchecked_transaction()?;
+    let connection: &Connection = &snapshot;
     let summed_after = schema::summed_after(connection)?;
     let mut found = Vec::new();
     if summed_after == i64::MAX {

@@ -340,7 +340,7 @@ impl Store {
     /// Removes some of what tasks of a purged job have left; says whether anything remains. The file does not shrink: what
     /// is free in it is used again.
     ///
-    /// Errors: nothing more was removed. Cost: a flush of the disk, and some 16 MiB.
+    /// Errors: nothing more was removed. Cost: a flush of the disk, and some 4 MiB.
     pub fn remove_purged(&mut self, job: JobId) -> Result<bool, StoreError> {
         let removed = purge::remove_some(&mut self.connection, self.identity.epoch, job);
         removed.map_err(|fault| fault.at(&self.path, "remove purged jobs from"))

@@ -8,16 +8,18 @@ use scheduler::{engine::record::Record, ids::JobId};
 
 use super::{error::Fault, schema};
 
-/// Rows that one transaction removes at most: 16 MiB of outputs.
-const N_OUTPUTS_MAX: i64 = 64;
-const N_FILES_MAX: i64 = 4096;
+/// Rows that one transaction removes at most: 4 MiB of outputs.
+const N_OUTPUTS_MAX: i64 = 16;
+const N_FILES_MAX: i64 = 1024;
 
-const OUTPUTS: &str =
-    "DELETE FROM outputs WHERE id IN (SELECT id FROM outputs WHERE job = ?1 ORDER BY id LIMIT ?2)";
-const FILES: &str =
-    "DELETE FROM files WHERE id IN (SELECT id FROM files WHERE job = ?1 ORDER BY id LIMIT ?2)";
-const LEFT: &str =
-    "SELECT EXISTS (SELECT 1 FROM outputs WHERE job = ?1) OR EXISTS (SELECT 1 FROM files WHERE job = ?1)";
+// The newest row of a table stays until there is a newer one: SQLite would give its id out again, and whoever follows
+// outputs goes by ids.
+const OUTPUTS: &str = "DELETE FROM outputs WHERE id IN \
+    (SELECT id FROM outputs WHERE job = ?1 AND id < (SELECT max(id) FROM outputs) LIMIT ?2)";
+const FILES: &str = "DELETE FROM files WHERE id IN \
+    (SELECT id FROM files WHERE job = ?1 AND id < (SELECT max(id) FROM files) LIMIT ?2)";
+const LEFT: &str = "SELECT EXISTS (SELECT 1 FROM outputs WHERE job = ?1 AND id < (SELECT max(id) FROM outputs)) \
+    OR EXISTS (SELECT 1 FROM files WHERE job = ?1 AND id < (SELECT max(id) FROM files))";
 
 /// The jobs that were purged.
 pub(super) fn purged(connection: &Connection) -> Result<BTreeSet<JobId>, Fault> {
@@ -33,7 +35,7 @@ pub(super) fn purged(connection: &Connection) -> Result<BTreeSet<JobId>, Fault> 
     Ok(jobs)
 }
 
-/// Whether tasks of the job have left anything that is still there.
+/// Whether tasks of the job have left anything that is still there and may be removed.
 pub(super) fn is_left(connection: &Connection, job: JobId) -> Result<bool, Fault> {
     Ok(connection.prepare_cached(LEFT)?.query_row([job.0.cast_signed()], |row| row.get(0))?)
 }

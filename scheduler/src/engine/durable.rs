@@ -395,7 +395,7 @@ impl Durable {
         if let Some(of_user) = self.spec_bytes.get_mut(&user) {
             *of_user = of_user.saturating_sub(spec.len() as u64);
         }
-        if let Some(key) = submission_key {
+        if let Some(key) = submission_key.filter(|key| self.submissions.get(key) == Some(&id)) {
             self.submissions.remove(&key);
         }
     }

@@ -91,9 +91,26 @@ impl Graph {
         }
     }
 
-    /// The first other job whose tasks wait for those of this one, or have waited for them.
-    pub fn follower(&self, id: JobId) -> Option<JobId> {
-        self.followers.get(&id)?.iter().find(|by| **by != id).copied()
+    /// Jobs whose tasks wait for those of this one, or have waited for them; it may be one of them.
+    pub fn followers(&self, id: JobId) -> impl Iterator<Item = JobId> {
+        self.followers.get(&id).into_iter().flatten().copied()
+    }
+
+    /// The job, and those that wait for it and for which it waits, through others too. O((edges between jobs)^2).
+    pub fn knot(&self, id: JobId) -> BTreeSet<JobId> {
+        let mut knot = self.behind(id);
+        knot.retain(|other| self.behind(*other).contains(&id));
+        knot.insert(id);
+        knot
+    }
+
+    /// Those that wait for the job, through others too.
+    fn behind(&self, id: JobId) -> BTreeSet<JobId> {
+        let (mut behind, mut next) = (BTreeSet::new(), vec![id]);
+        while let Some(id) = next.pop() {
+            next.extend(self.followers(id).filter(|follower| behind.insert(*follower)));
+        }
+        behind
     }
 
     /// Tasks of the job that are open and wait for others.

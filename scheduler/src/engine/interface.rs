@@ -471,6 +471,11 @@ pub enum Refusal {
         /// What was asked.
         wanted: &'static str,
     },
+    /// Some jobs of a workflow that was submitted before are purged.
+    #[error(
+        "this was submitted before, and only some of its jobs are there still: purge job {0} and the others of them, too"
+    )]
+    KnownInPart(JobId),
     /// Another job needs it.
     #[error("job {job} cannot be purged: job {by} takes from it or waits for it; purge that one first")]
     NeededBy {

@@ -1,6 +1,6 @@
 //! Jobs: submitted, paused, resumed, cancelled, retried, over.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     Turn,
@@ -58,15 +58,15 @@ impl Turn<'_> {
         }
         let (state, is_over, is_paused) = (job.state(), job.ended_at.is_some(), job.is_paused);
         let refusal = |wanted| Refusal::WrongState { job: id, state, wanted };
-        let (mut n_stale, n_tasks_of_job) = (0, job.request.n_tasks);
+        let mut n_stale = 0;
         let n_tasks = match change {
             JobChange::Purge if !is_over => return self.refuse(request, refusal("purged: cancel it first")),
             JobChange::Purge => {
-                if let Some(by) = self.volatile.graph.follower(id) {
+                let knot = self.volatile.graph.knot(id);
+                if let Some(by) = self.who_needs(&knot) {
                     return self.refuse(request, Refusal::NeededBy { job: id, by });
                 }
-                self.purge_job(id, caller.user.clone());
-                n_tasks_of_job
+                self.purge(&knot, &caller.user)
             }
             JobChange::Cancel(_) if is_over => return self.refuse(request, refusal("cancelled")),
             JobChange::Pause if is_over => return self.refuse(request, refusal("paused")),
@@ -120,11 +120,23 @@ impl Turn<'_> {
         self.durable.jobs().get(&id).map_or(0, |job| job.open.len())
     }
 
-    /// Removes a job that is over, and that no other job takes from.
-    fn purge_job(&mut self, id: JobId, by: String) {
-        let Some(job) = self.durable.jobs().get(&id) else { return };
-        self.volatile.graph.purge_job(id, &job.request);
-        self.record(Record::JobPurged { job: id, by, at: self.now });
+    /// A job that is not over of these, or another one that takes from one of these.
+    fn who_needs(&self, knot: &BTreeSet<JobId>) -> Option<JobId> {
+        let is_open = |id: &&JobId| self.durable.jobs().get(id).is_some_and(|job| job.ended_at.is_none());
+        let outside = || knot.iter().flat_map(|id| self.volatile.graph.followers(*id));
+        knot.iter().find(is_open).copied().or_else(|| outside().find(|id| !knot.contains(id)))
+    }
+
+    /// Removes jobs that are over, and from which no other jobs take. Says how many tasks they had.
+    fn purge(&mut self, knot: &BTreeSet<JobId>, by: &str) -> u64 {
+        let mut n_tasks: u64 = 0;
+        for id in knot {
+            let Some(job) = self.durable.jobs().get(id) else { continue };
+            n_tasks = n_tasks.saturating_add(job.request.n_tasks);
+            self.volatile.graph.purge_job(*id, &job.request);
+            self.record(Record::JobPurged { job: *id, by: by.to_owned(), at: self.now });
+        }
+        n_tasks
     }
 
     /// Opens failed and cancelled tasks again: those asked for, or else all that failed.

@@ -39,9 +39,12 @@ impl Turn<'_> {
     /// Takes all stages, or none.
     pub(super) fn submit_workflow(&mut self, request: RequestId, stages: Vec<Stage>) {
         let known = |stage: &Stage| self.durable.submission(stage.job.submission_key.as_deref()?);
-        let known: Vec<JobId> = stages.iter().map_while(known).collect();
-        if known.len() == stages.len() && !known.is_empty() {
-            return self.answer(request, Answer::WorkflowSubmitted { jobs: known, is_repeat: true });
+        let known: Vec<JobId> = stages.iter().filter_map(known).collect();
+        if let Some(first) = known.first().copied() {
+            return match known.len() == stages.len() {
+                true => self.answer(request, Answer::WorkflowSubmitted { jobs: known, is_repeat: true }),
+                false => self.refuse(request, Refusal::KnownInPart(first)),
+            };
         }
         if self.volatile.shutdown.is_some() {
             return self.refuse(request, Refusal::ShuttingDown);

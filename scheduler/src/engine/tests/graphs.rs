@@ -230,6 +230,40 @@ fn a_job_is_purged_after_those_that_take_from_it() {
 }
 
 #[test]
+fn jobs_that_take_from_each_other_are_purged_together_and_a_part_of_a_workflow_is_not_submitted_again() {
+    let mut scene = Scene::new();
+    let keyed = |mut stage: Stage, key: &str| {
+        stage.job.submission_key = Some(key.into());
+        stage
+    };
+    // Tasks 0 of both, then tasks 1: a chain 0.0, 1.0, 0.1, 1.1.
+    let stages = || {
+        vec![
+            keyed(stage(2, vec![(On::Stage(1), listed(&[&[], &[0]]))]), "a"),
+            keyed(stage(2, vec![(On::Stage(0), listed(&[&[0], &[1]]))]), "b"),
+            keyed(stage(1, vec![(On::Stage(1), Edges::All)]), "c"),
+        ]
+    };
+    let jobs = scene.submit_all(stages());
+    let pilot = scene.pilot(8);
+    for (job, task) in [(0, "0"), (1, "0"), (0, "1"), (1, "1")] {
+        scene.take(pilot);
+        scene.done(pilot, jobs[job], task);
+    }
+    let needed = Some(Answer::Refused(Refusal::NeededBy { job: jobs[0], by: jobs[2] }));
+    assert_eq!(scene.change(jobs[0], JobChange::Purge), needed);
+    scene.take(pilot);
+    scene.done(pilot, jobs[2], "0");
+    assert!(matches!(scene.change(jobs[2], JobChange::Purge), Some(Answer::Changed { n_tasks: 1, .. })));
+    let again = scene.say(|request| Event::WorkflowSubmitted { request, stages: stages() });
+    assert_eq!(again, Some(Answer::Refused(Refusal::KnownInPart(jobs[0]))));
+    assert!(matches!(scene.change(jobs[1], JobChange::Purge), Some(Answer::Changed { n_tasks: 4, .. })));
+    assert!(scene.engine.durable().jobs().is_empty());
+    scene.restart();
+    assert_eq!(scene.submit_all(stages())[0], JobId(jobs[2].0 + 1));
+}
+
+#[test]
 fn what_runs_whatever_happened_waits_for_the_ends_alone() {
     let mut scene = Scene::new();
     let mut last = stage(1, vec![(On::Stage(0), Edges::All)]);
