@@ -3,7 +3,10 @@
 //! The OpenAPI document is generated from these types. Times are microseconds since the Unix epoch,
 //! spans are microseconds.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -172,6 +175,16 @@ pub struct TaskSelection {
     /// As people write sets of tasks: `0-9,12`; absent: all that the change can be about.
     #[serde(default)]
     pub tasks: Option<String>,
+}
+
+/// Which other jobs are to be removed, too.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct PurgeRequest {
+    /// Those of these that wait for the job and for which it waits are removed with it; without them it is refused.
+    #[serde(default)]
+    pub with: BTreeSet<JobId>,
 }
 
 /// The change is durable.

@@ -3,6 +3,7 @@
 mod events;
 
 use std::{
+    collections::BTreeSet,
     fs::File,
     path::PathBuf,
     sync::{Arc, PoisonError, RwLock},
@@ -17,9 +18,9 @@ use protocol::{
     api::{
         AccessFile, Allocations, CancelRequest, Changed, DeclareRequest, ErrorAnswer, ErrorBody, Explanation,
         ForgetRequest, Jobs, LeftBehind, LimitsRequest, Outputs, PREFIX, Pilots, Platforms, PoliciesAnswer,
-        PolicyRequest, Profiles, ProfilingRequest, ReloadRequest, Reloaded, ShutDown, ShutdownRequest,
-        Status, SubmitRequest, Submitted, TaskDetail, TaskSelection, Tasks, VersionInfo, WorkflowRequest,
-        WorkflowSubmitted,
+        PolicyRequest, Profiles, ProfilingRequest, PurgeRequest, ReloadRequest, Reloaded, ShutDown,
+        ShutdownRequest, Status, SubmitRequest, Submitted, TaskDetail, TaskSelection, Tasks, VersionInfo,
+        WorkflowRequest, WorkflowSubmitted,
     },
     follow::{FollowQuery, Followed},
     job::JobSpec,
@@ -274,6 +275,11 @@ impl Client {
         tasks: Option<String>,
     ) -> Result<Changed, ClientError> {
         self.post(&format!("/jobs/{job}/{verb}"), &TaskSelection { tasks }).await
+    }
+
+    /// Removes a job that is over, with those of these others that wait for it and for which it waits.
+    pub async fn purge(&self, job: JobId, with: BTreeSet<JobId>) -> Result<Changed, ClientError> {
+        self.post(&format!("/jobs/{job}/purge"), &PurgeRequest { with }).await
     }
 
     /// A page of a job's tasks.

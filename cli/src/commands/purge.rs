@@ -100,7 +100,12 @@ async fn purge(client: &Client, mut meant: BTreeMap<JobId, JobView>) -> (Vec<Row
         let (n_before, mut refusals) = (purged.len(), Vec::new());
         // Later ones take from earlier ones, mostly.
         for id in meant.keys().copied().rev().collect::<Vec<_>>() {
-            match client.change(id, "purge", None).await {
+            // Only stages of one file can wait for each other.
+            let is_stage = |job: &&JobView| {
+                job.workflow.is_some() && job.workflow == meant.get(&id).and_then(|job| job.workflow)
+            };
+            let with = meant.values().filter(is_stage).map(|job| job.id).collect();
+            match client.purge(id, with).await {
                 // It was purged together with another one that takes from it and from which it takes.
                 Ok(_) | Err(ClientError::Refused { status: reqwest::StatusCode::NOT_FOUND, .. }) => {
                     let JobView { id: job, name, counts, .. } = match meant.remove(&id) {

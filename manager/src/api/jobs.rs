@@ -12,7 +12,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use protocol::{
-    api::{Changed, Jobs, ProfilingRequest, SubmitRequest, Submitted, TaskSelection},
+    api::{Changed, Jobs, ProfilingRequest, PurgeRequest, SubmitRequest, Submitted, TaskSelection},
     codec::Format,
     job::{JobSpec, Problem, limits::SPEC_BYTES_MAX},
 };
@@ -186,8 +186,9 @@ pub(super) async fn purge(
     State(context): State<Shared>,
     user: User,
     InPath(id): InPath<JobId>,
+    InBody(PurgeRequest { with }): InBody<PurgeRequest>,
 ) -> Result<Response, ApiError> {
-    change(&context, user, id, JobChange::Purge).await
+    change(&context, user, id, JobChange::Purge(with)).await
 }
 
 async fn change(context: &Context, user: User, job: JobId, change: JobChange) -> Result<Response, ApiError> {

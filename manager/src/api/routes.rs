@@ -14,8 +14,9 @@ use protocol::{
         self, Allocations, AllocationsQuery, CancelRequest, Changed, DeclareRequest, EventsQuery,
         Explanation, ForgetRequest, Jobs, LeftBehind, LeftQuery, LimitsRequest, Outputs, OutputsQuery,
         Pilots, PilotsQuery, Platforms, PoliciesAnswer, PolicyRequest, Profiles, ProfilingRequest,
-        ReloadRequest, Reloaded, ShutDown, ShutdownRequest, Status, StreamEvent, SubmitRequest, Submitted,
-        TaskDetail, TaskSelection, Tasks, TasksQuery, VersionInfo, WorkflowRequest, WorkflowSubmitted,
+        PurgeRequest, ReloadRequest, Reloaded, ShutDown, ShutdownRequest, Status, StreamEvent, SubmitRequest,
+        Submitted, TaskDetail, TaskSelection, Tasks, TasksQuery, VersionInfo, WorkflowRequest,
+        WorkflowSubmitted,
     },
     follow::{FollowQuery, Followed},
     job::{
@@ -150,7 +151,8 @@ fn routes_of_jobs() -> Vec<Route> {
             "Remove the job, which is over and which no other job needs, with what its tasks have left.",
             json::<Changed>(),
             jobs::purge,
-        ),
+        )
+        .body::<PurgeRequest>(),
         get("/jobs/{id}/tasks", "A page of the job's tasks.", json::<Tasks>(), tasks::list)
             .query::<TasksQuery>(),
         get("/jobs/{id}/tasks/{index}", "One task with all its attempts.", json::<TaskDetail>(), tasks::show),

@@ -396,8 +396,9 @@ pub enum JobChange {
     Resume,
     /// Open failed and cancelled tasks again: all that failed, or these.
     Retry(Option<TaskSet>),
-    /// Remove it, which is over, with what its tasks have left.
-    Purge,
+    /// Remove it, which is over, with what its tasks have left. Of these other jobs, those are removed with it that wait for
+    /// it and for which it waits.
+    Purge(BTreeSet<JobId>),
 }
 
 /// Why a request is refused.
@@ -477,7 +478,9 @@ pub enum Refusal {
     )]
     KnownInPart(JobId),
     /// Another job needs it.
-    #[error("job {job} cannot be purged: job {by} takes from it or waits for it; purge that one first")]
+    #[error(
+        "job {job} cannot be purged: job {by} takes from it or waits for it; purge that one first, or both at once"
+    )]
     NeededBy {
         /// The job.
         job: JobId,

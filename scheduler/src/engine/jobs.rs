@@ -60,10 +60,13 @@ impl Turn<'_> {
         let refusal = |wanted| Refusal::WrongState { job: id, state, wanted };
         let mut n_stale = 0;
         let n_tasks = match change {
-            JobChange::Purge if !is_over => return self.refuse(request, refusal("purged: cancel it first")),
-            JobChange::Purge => {
+            JobChange::Purge(_) if !is_over => {
+                return self.refuse(request, refusal("purged: cancel it first"));
+            }
+            JobChange::Purge(mut meant) => {
+                meant.insert(id);
                 let knot = self.volatile.graph.knot(id);
-                if let Some(by) = self.who_needs(&knot) {
+                if let Some(by) = self.who_needs(&knot, &meant) {
                     return self.refuse(request, Refusal::NeededBy { job: id, by });
                 }
                 self.purge(&knot, &caller.user)
@@ -120,11 +123,12 @@ impl Turn<'_> {
         self.durable.jobs().get(&id).map_or(0, |job| job.open.len())
     }
 
-    /// A job that is not over of these, or another one that takes from one of these.
-    fn who_needs(&self, knot: &BTreeSet<JobId>) -> Option<JobId> {
-        let is_open = |id: &&JobId| self.durable.jobs().get(id).is_some_and(|job| job.ended_at.is_none());
+    /// A job of the knot that is not over or not meant, or another one that takes from one of the knot.
+    fn who_needs(&self, knot: &BTreeSet<JobId>, meant: &BTreeSet<JobId>) -> Option<JobId> {
+        let is_over = |id: &JobId| self.durable.jobs().get(id).is_none_or(|job| job.ended_at.is_some());
+        let stays = knot.iter().find(|id| !meant.contains(id) || !is_over(id)).copied();
         let outside = || knot.iter().flat_map(|id| self.volatile.graph.followers(*id));
-        knot.iter().find(is_open).copied().or_else(|| outside().find(|id| !knot.contains(id)))
+        stays.or_else(|| outside().find(|id| !knot.contains(id)))
     }
 
     /// Removes jobs that are over, and from which no other jobs take. Says how many tasks they had.

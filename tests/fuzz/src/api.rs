@@ -313,7 +313,7 @@ fn seeds() -> Vec<Vec<u8>> {
         ("user json /api/v1/jobs/1/cancel", r#"{"tasks":"0-9,12,20-29"}"#),
         ("user json /api/v1/jobs/1/pause", ""),
         ("operator json /api/v1/jobs/1/resume", "{}"),
-        ("user json /api/v1/jobs/1/purge", ""),
+        ("user json /api/v1/jobs/1/purge", "{\"with\": [2]}"),
         ("user json /api/v1/jobs/1/retry", r#"{"tasks":"2"}"#),
         ("operator json /api/v1/users", r#"{"user":"ann","is_operator":true,"expires_in":86400000000}"#),
         ("operator json /api/v1/users/ann/revoke", ""),

@@ -217,14 +217,14 @@ fn a_job_is_purged_after_those_that_take_from_it() {
     scene.take(pilot);
     scene.done(pilot, jobs[0], "0");
     let needed = Some(Answer::Refused(Refusal::NeededBy { job: jobs[0], by: jobs[1] }));
-    assert_eq!(scene.change(jobs[0], JobChange::Purge), needed);
+    assert_eq!(scene.change(jobs[0], purge()), needed);
     scene.take(pilot);
     scene.done(pilot, jobs[1], "0");
     scene.take(pilot);
     scene.done(pilot, jobs[1], "1");
-    assert_eq!(scene.change(jobs[0], JobChange::Purge), needed, "it may be opened again");
+    assert_eq!(scene.change(jobs[0], purge()), needed, "it may be opened again");
     for job in [jobs[1], jobs[0]] {
-        assert!(matches!(scene.change(job, JobChange::Purge), Some(Answer::Changed { .. })), "{job}");
+        assert!(matches!(scene.change(job, purge()), Some(Answer::Changed { .. })), "{job}");
     }
     scene.restart();
 }
@@ -250,14 +250,17 @@ fn jobs_that_take_from_each_other_are_purged_together_and_a_part_of_a_workflow_i
         scene.take(pilot);
         scene.done(pilot, jobs[job], task);
     }
+    let both = || JobChange::Purge(jobs[..2].iter().copied().collect());
     let needed = Some(Answer::Refused(Refusal::NeededBy { job: jobs[0], by: jobs[2] }));
-    assert_eq!(scene.change(jobs[0], JobChange::Purge), needed);
+    assert_eq!(scene.change(jobs[0], both()), needed);
     scene.take(pilot);
     scene.done(pilot, jobs[2], "0");
-    assert!(matches!(scene.change(jobs[2], JobChange::Purge), Some(Answer::Changed { n_tasks: 1, .. })));
+    assert!(matches!(scene.change(jobs[2], purge()), Some(Answer::Changed { n_tasks: 1, .. })));
     let again = scene.say(|request| Event::WorkflowSubmitted { request, stages: stages() });
     assert_eq!(again, Some(Answer::Refused(Refusal::KnownInPart(jobs[0]))));
-    assert!(matches!(scene.change(jobs[1], JobChange::Purge), Some(Answer::Changed { n_tasks: 4, .. })));
+    let needed = Some(Answer::Refused(Refusal::NeededBy { job: jobs[1], by: jobs[0] }));
+    assert_eq!(scene.change(jobs[1], purge()), needed, "nobody has asked for that");
+    assert!(matches!(scene.change(jobs[1], both()), Some(Answer::Changed { n_tasks: 4, .. })));
     assert!(scene.engine.durable().jobs().is_empty());
     scene.restart();
     assert_eq!(scene.submit_all(stages())[0], JobId(jobs[2].0 + 1));
@@ -410,8 +413,8 @@ proptest! {
                 6 | 7 => _ = scene.change(job, JobChange::Retry(luck.one_in(2).then(|| set("0-3")))),
                 8 => jobs.extend(scene.submit_all(draw_stages(&mut luck))),
                 12 | 13 => {
-                    let is_purged = matches!(scene.change(job, JobChange::Purge), Some(Answer::Changed { .. }));
-                    jobs.retain(|other| *other != job || !is_purged);
+                    scene.change(job, JobChange::Purge(jobs.iter().copied().collect()));
+                    jobs.retain(|job| scene.engine.durable().jobs().contains_key(job));
                     if jobs.is_empty() {
                         jobs.extend(scene.submit_all(draw_stages(&mut luck)));
                     }

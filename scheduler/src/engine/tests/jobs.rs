@@ -97,18 +97,18 @@ fn a_job_that_is_over_is_purged_and_its_number_is_not_given_out_again() {
         let state = "active";
         Some(Answer::Refused(Refusal::WrongState { job: id, state, wanted }))
     };
-    assert_eq!(scene.change(id, JobChange::Purge), refused("purged: cancel it first"));
+    assert_eq!(scene.change(id, purge()), refused("purged: cancel it first"));
     scene.done(pilot, id, "0-1");
     let caller = Caller { user: "bob".into(), is_operator: false };
-    let change = JobChange::Purge;
+    let change = purge();
     let asked = scene.say(|request| Event::JobChangeAsked { request, caller, job: id, change });
     assert!(matches!(asked, Some(Answer::Refused(Refusal::NotYours { .. }))), "{asked:?}");
     assert!(scene.engine.durable().spec_bytes_of("ada") > 0);
-    assert_eq!(scene.change(id, JobChange::Purge), Some(Answer::Changed { n_tasks: 2, n_stale: 0 }));
+    assert_eq!(scene.change(id, purge()), Some(Answer::Changed { n_tasks: 2, n_stale: 0 }));
     assert_eq!(scene.engine.durable().spec_bytes_of("ada"), 0);
     let no_job = Some(Answer::Refused(Refusal::NoJob(id)));
     assert_eq!(scene.say(|request| Event::Asked { request, query: Query::Job(id) }), no_job);
-    assert_eq!(scene.change(id, JobChange::Purge), no_job);
+    assert_eq!(scene.change(id, purge()), no_job);
     // What comes of it late is of nobody.
     scene.done(pilot, id, "1");
     scene.engine = Engine::restore(Settings::default(), 2, scene.now, scene.records.clone());

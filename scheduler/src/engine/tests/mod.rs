@@ -112,6 +112,11 @@ pub(super) fn platform(n_pilots_max: u32, cores: u32) -> PlatformSpec {
     }
 }
 
+/// A job is to be removed, and no other.
+fn purge() -> JobChange {
+    JobChange::Purge(Default::default())
+}
+
 fn ada() -> Caller {
     Caller { user: "ada".into(), is_operator: false }
 }

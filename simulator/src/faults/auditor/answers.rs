@@ -40,7 +40,7 @@ impl Auditor {
                 ensure!(closed.is_empty(), "tasks {closed} of job {job} were not opened again");
             }
             JobChange::Pause => ensure!(book.is_paused, "job {job} was said to be paused"),
-            JobChange::Purge => {
+            JobChange::Purge(_) => {
                 ensure!(book.is_over(), "job {job} was said to be purged, and has open tasks");
             }
             JobChange::Resume => ensure!(!book.is_paused, "job {job} was said to be resumed"),

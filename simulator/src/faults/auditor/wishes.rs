@@ -29,7 +29,7 @@ impl Auditor {
         match change {
             JobChange::Cancel(tasks) => cancels.insert_all(&tasks.clone().unwrap_or_else(all)),
             JobChange::Retry(tasks) => retries.insert_all(&tasks.clone().unwrap_or_else(all)),
-            JobChange::Pause | JobChange::Resume | JobChange::Purge => {}
+            JobChange::Pause | JobChange::Resume | JobChange::Purge(_) => {}
         }
     }
 
