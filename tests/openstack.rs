@@ -76,7 +76,9 @@ fn a_sweep_runs_on_as_many_servers_as_the_quota_allows() {
         scene.sandbox.json(&["pilots"]).as_array().is_some_and(|pilots| !pilots.is_empty())
     };
     until("a server works", || works(&scene));
-    scene.platform.remove_tags(scene.platform.servers()[0]["id"].as_str().expect("an id"));
+    until("it is active", || active(scene.platform.servers()).len() == 1);
+    let servers = active(scene.platform.servers());
+    scene.platform.remove_tags(servers[0]["id"].as_str().expect("an id"));
     scene.kill_manager();
     scene.serve();
     until("its pilot is back", || works(&scene));
