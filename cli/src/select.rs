@@ -317,7 +317,7 @@ fn no_job(range: &RangeInclusive<u64>, last: Option<u64>) -> Failure {
     };
     match last {
         Some(last) => Failure::bad_input(format!("{wanted}; the last one is {}", count(last))),
-        None => Failure::bad_input(format!("{wanted}; none has been submitted yet")),
+        None => Failure::bad_input(format!("{wanted}; there are no jobs")),
     }
 }
 

@@ -90,6 +90,9 @@ pub async fn run(args: PurgeArgs) -> Result<Outcome, Failure> {
             |row: &Row| format!("job {} purged: {}, {}\n", row.job, row.name, counted(row.n_tasks, "task"));
         show::print(&purged.iter().map(line).collect::<String>())?;
     }
+    if purged.is_empty() && refused.is_ok() && !args.view.json && !args.view.quiet {
+        show::say("nothing was purged: no job of those is over, or for long enough");
+    }
     refused.map(|()| Outcome::Fine)
 }
 
