@@ -383,7 +383,8 @@ pub async fn fetch(
     }
 }
 
-/// What no other job or workflow of any manager has: its first job, and when that was submitted, as all its stages were.
+/// Names the workflow of a job, or the job, unlike any other of any manager: by its first job, which may be purged, and the
+/// time of submission, which all stages share.
 async fn workflow_of(client: &Client, job: JobId) -> Result<String, Failure> {
     let view = client.job(job).await?;
     Ok(format!("{}@{}", view.workflow.unwrap_or(job), view.submitted_at.0))

@@ -23,11 +23,11 @@ use crate::{
     store::{Store, StoreError},
 };
 
-/// What purged jobs have left is removed while nothing is to be kept for so long.
+/// The commit thread removes rows of purged jobs when no step has come for so long.
 const IDLE: Duration = Duration::from_millis(5);
-/// … and some of it so often at least.
+/// Where steps come all the time, it removes some rows once in this time.
 const BUSY: Duration = Duration::from_secs(1);
-/// It is tried again so long after it could not be removed.
+/// After a failure it tries again so much later.
 const AGAIN: Duration = Duration::from_secs(60);
 /// Steps handed to the commit thread and not yet committed at most; the engine waits beyond.
 const STEPS_MAX: usize = 4096;
@@ -53,12 +53,12 @@ pub(crate) fn channel() -> (SyncSender<Pending>, Receiver<Pending>) {
     sync_channel(STEPS_MAX)
 }
 
-/// What purged jobs have left in the store.
+/// Purged jobs whose rows are still in the store.
 struct Purged {
     jobs: VecDeque<JobId>,
-    /// Nothing is removed before that: the last time it failed.
+    /// No row is removed before this time, as the last attempt failed.
     not_before: Instant,
-    /// From then on some is removed though there is always something to be kept.
+    /// From this time on some rows are removed even if a step waits.
     overdue: Instant,
 }
 
@@ -68,8 +68,8 @@ impl Purged {
         Purged { jobs: jobs.into(), not_before: now, overdue: now + BUSY }
     }
 
-    /// What comes next; until then, some is removed whenever nothing comes. `None`: nothing comes any more.
-    fn meanwhile(&mut self, store: &mut Store, pending: &Receiver<Pending>) -> Option<Pending> {
+    /// Waits for the next step, and removes rows meanwhile. `None`: the engine has gone.
+    fn next_step(&mut self, store: &mut Store, pending: &Receiver<Pending>) -> Option<Pending> {
         while let Some(job) = self.jobs.front().copied() {
             let now = Instant::now();
             if now < self.overdue {
@@ -90,7 +90,7 @@ impl Purged {
             Ok(true) => {}
             Ok(false) => _ = self.jobs.pop_front(),
             Err(error) => {
-                tracing::warn!(%error, %job, "what a purged job has left is removed later");
+                tracing::warn!(%error, %job, "rows of a purged job are removed later");
                 self.not_before = Instant::now() + AGAIN;
                 self.overdue = self.not_before;
             }
@@ -113,7 +113,7 @@ pub(crate) fn run(
     mut perform: impl FnMut(Committed, Vec<(RequestId, oneshot::Sender<Answer>)>),
 ) -> Result<(), StoreError> {
     let mut purged = Purged::new(store.purged_and_left()?);
-    while let Some(first) = purged.meanwhile(&mut store, &pending) {
+    while let Some(first) = purged.next_step(&mut store, &pending) {
         let mut records = first.step.records;
         let mut effects = first.step.effects;
         let mut replies = first.replies;

@@ -86,7 +86,7 @@ fn answer(stream: TcpStream, state: &Shared) {
     let mut words = line.split(' ');
     let (method, path) = (words.next().unwrap(), words.next().unwrap().to_owned());
     let name = path.rsplit('/').next().unwrap();
-    // What is brought says for which job.
+    // The agent names the job of each file that it brings.
     let name = if method == "PUT" { name.strip_suffix("?job=1").unwrap() } else { name }.to_owned();
     let mut state = state.lock().unwrap();
     state.asked.push(format!("{method} {}", &name[..4]));

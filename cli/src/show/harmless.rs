@@ -63,16 +63,8 @@ impl<W: Write> Write for HarmlessWriter<W> {
     }
 }
 
-/// Whether each byte is a character of ASCII that takes one place. Most texts of tables are so.
-pub fn is_plain(text: &str) -> bool {
-    text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
-}
-
 /// The text without line ends, tabs and control characters, for a place within a line.
 pub fn on_one_line(text: &str) -> String {
-    if is_plain(text) {
-        return text.to_owned();
-    }
     let mut chars = text.chars().peekable();
     let mut shown = String::with_capacity(text.len());
     let mut before = '\n';

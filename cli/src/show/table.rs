@@ -6,10 +6,7 @@ use std::ops::Range;
 
 use unicode_width::UnicodeWidthChar;
 
-use crate::show::{
-    Ink, Screen,
-    harmless::{is_plain, on_one_line},
-};
+use crate::show::{Ink, Screen, harmless::on_one_line};
 
 /// Columns of texts are narrowed down to so many places one after the other, the widest first.
 const NARROWED: [usize; 2] = [12, 6];
@@ -292,7 +289,7 @@ pub fn shortened(text: &str, width: usize) -> String {
         left -= n;
         kept.push(c);
     }
-    // What would join the next character to the last one.
+    // A joiner at the end has nothing to join.
     while kept.ends_with('\u{200d}') {
         kept.pop();
     }
@@ -305,7 +302,7 @@ pub fn shortened(text: &str, width: usize) -> String {
 /// How many places of a terminal a text takes: wide characters take two, and characters that some terminals join to one
 /// take what they take elsewhere.
 pub fn width_of(text: &str) -> usize {
-    if is_plain(text) { text.len() } else { text.chars().map(places).sum() }
+    text.chars().map(places).sum()
 }
 
 fn places(c: char) -> usize {

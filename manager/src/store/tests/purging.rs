@@ -1,4 +1,4 @@
-//! What tasks of purged jobs have left goes, and nothing else.
+//! The store removes rows of purged jobs, and no others.
 
 use scheduler::{
     digest::Digest,
@@ -15,8 +15,8 @@ use super::{
     replayed,
 };
 
-/// What a task of the job leaves: an output with rows of its own, and a file.
-fn left(store: &mut Store, job: u64, seq: u64) {
+/// Commits an output of two rows and a file of a task of the job.
+fn leave(store: &mut Store, job: u64, seq: u64) {
     let mut result = result(job, vec![], vec![]);
     result.outputs = vec![TaskOutput { index: seq, stdout: vec![b'x'; 300 << 10], stderr: Vec::new() }];
     let file = OutputFile {
@@ -34,14 +34,14 @@ fn purge(store: &mut Store, job: u64) {
 }
 
 #[test]
-fn what_a_purged_job_has_left_is_removed_bit_by_bit_and_the_store_is_whole_at_any_time() {
+fn rows_of_a_purged_job_are_removed_in_steps_and_the_store_stays_whole() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = open(folder.path());
     store.commit(&beginning(200)).unwrap();
     for seq in 0..100 {
-        left(&mut store, 1, seq);
+        leave(&mut store, 1, seq);
     }
-    left(&mut store, 2, 0);
+    leave(&mut store, 2, 0);
     assert_eq!(store.purged_and_left().unwrap(), []);
     purge(&mut store, 1);
     purge(&mut store, 3);
@@ -71,4 +71,22 @@ fn what_a_purged_job_has_left_is_removed_bit_by_bit_and_the_store_is_whole_at_an
     rows.execute("DELETE FROM files WHERE job = 2", []).unwrap();
     drop(rows);
     assert_eq!(check(folder.path(), 9).unwrap().found.len(), 1);
+}
+
+#[test]
+fn newest_rows_stay_until_there_are_newer_ones_so_that_no_id_is_given_out_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = open(folder.path());
+    store.commit(&beginning(200)).unwrap();
+    leave(&mut store, 1, 0);
+    let newest = |store: &Store| store.reader().files(JobId(1), None, 0, 9).unwrap().last().map(|row| row.0);
+    let before = newest(&store);
+    purge(&mut store, 1);
+    assert!(!store.remove_purged(JobId(1)).unwrap(), "nothing more may be removed");
+    assert_eq!((newest(&store), store.purged_and_left().unwrap()), (before, vec![]));
+    leave(&mut store, 2, 0);
+    assert!(store.reader().files(JobId(2), None, 0, 9).unwrap()[0].0 > before.unwrap());
+    assert_eq!(store.purged_and_left().unwrap(), [JobId(1)]);
+    assert!(!store.remove_purged(JobId(1)).unwrap());
+    assert_eq!((newest(&store), store.output_bytes(JobId(1)).unwrap()), (None, 0));
 }
