@@ -37,6 +37,7 @@ export LC_ALL=C
 case $cluster in
 *,*|all) echo "SLURM_CLUSTERS names several clusters: $cluster; name one by options: [--clusters=NAME]" >&2; exit 2 ;;
 esac
+lower() { printf '%s' "$1" | tr '[:upper:]' '[:lower:]'; }
 on() { if [ -n "$cluster" ]; then command=$1; shift; "$command" --clusters="$cluster" "$@"; else "$@"; fi; }
 "#;
 
@@ -46,7 +47,6 @@ const SUBMIT: &str = r#"answer=$(on "$@") || exit
 last=$(printf '%s\n' "$answer" | tail -n 1)
 id=${last%%;*} there=
 case $last in *';'*) there=${last#*;} ;; esac
-lower() { printf '%s' "$1" | tr '[:upper:]' '[:lower:]'; }
 if [ -n "$there" ] && [ "$(lower "$there")" != "$(lower "$cluster")" ]; then
 code=0
 take_away scancel --clusters="$there" "$id"
@@ -77,10 +77,12 @@ esac
 /// an option or a rule of the site. Newer SLURM has told already. Where nobody tells, the walltime counts.
 pub(crate) const FIND_END: &str = r#"[ -n "${SLURM_JOB_END_TIME-}" ] || { end=$(SLURM_TIME_FORMAT=standard timeout 20 squeue -h -j "$SLURM_JOB_ID" -o %e) && [ -n "$end" ] && end=$(date -d "$end" +%s) && [ "$end" -gt "$(date +%s)" ] && export SLURM_JOB_END_TIME="$end"; } 2>/dev/null || :"#;
 
-/// Lists our user's jobs on a cluster, and before them its name, which is empty for the local one; once each.
+/// Lists our user's jobs on a cluster, and before them its name, which is empty for the local one; once each, however
+/// the name is written.
 const LIST: &str = r#"list() {
-case " $listed " in *" ${cluster:-.} "*) return 0 ;; esac
-listed="$listed ${cluster:-.}"
+name=$(lower "${cluster:-.}")
+case " $listed " in *" $name "*) return 0 ;; esac
+listed="$listed $name"
 echo "CLUSTER: $cluster"
 on "$@" --user="$user" || exit
 }
@@ -94,6 +96,12 @@ const JOB: &str = "%A|%T|%r|%j";
 
 /// What `sinfo` is to print of nodes of a kind in a partition.
 const NODES: &str = "%P|%a|%l|%t|%D|%c|%m|%G";
+
+/// So many fields these are.
+const N_FIELDS: usize = 8;
+
+/// The place of `%t` among them.
+const STATE_OF_NODES: usize = 3;
 
 /// States of nodes that start no job until somebody mends them.
 const USELESS: [&str; 11] =
@@ -238,6 +246,11 @@ impl Adapter for Slurm {
         let lines: String = clusters.iter().map(one).collect();
         let words = words.map(str::to_owned).into();
         self.shell("squeue (listing jobs)", &format!("{LIST}{lines}"), words, Vec::new())
+    }
+
+    /// Names of clusters are the same in small and capital letters, and a listing may show other ones than we say.
+    fn is_same_job(&self, listed: &str, submitted: &str) -> bool {
+        listed.eq_ignore_ascii_case(submitted)
     }
 
     fn read_list(&self, output: &Output) -> Result<Vec<BatchJob>, AdapterError> {
@@ -520,9 +533,12 @@ enum NoQueue {
     Part(String),
 }
 
-/// `debug*|up|2:00|idle|1|4|4000|gpu:fake:2`
+/// `debug*|up|2:00|idle|1|4|4000|gpu:fake:2`. Nodes count as usable if their state is left out, as by a site's wrapper.
 fn read_queue(line: &str) -> Result<Queue, NoQueue> {
-    let fields: Vec<&str> = line.trim().split('|').collect();
+    let mut fields: Vec<&str> = line.trim().split('|').collect();
+    if fields.len() == N_FIELDS - 1 {
+        fields.insert(STATE_OF_NODES, "");
+    }
     let [name, state, limit, node_state, n_nodes, cores, memory, gres] = fields[..] else {
         return Err(NoQueue::OtherLine);
     };

@@ -1,4 +1,6 @@
-//! What the tests of all codecs ask for, and of whom.
+//! What the tests of all codecs and transports ask for, and of whom.
+
+use std::{fs, io::Write, path::Path};
 
 use profiles::site::Site;
 use scheduler::{resources::Resources, time::Span};
@@ -46,4 +48,36 @@ pub fn tags(adapter: &dyn Adapter, known: &[(&str, &str)], listing: &Output) -> 
         jobs[job].tag.clone_from(&known[of_known].1);
     }
     jobs.into_iter().map(|job| job.tag).collect()
+}
+
+/// The login shells that a host may give to its users and that are installed here. `tests/run` tells at its end which
+/// ones are not tried.
+pub fn login_shells() -> Vec<&'static str> {
+    let all = [
+        "/bin/sh",
+        "/bin/bash",
+        "/bin/dash",
+        "/bin/csh",
+        "/bin/tcsh",
+        "/bin/zsh",
+        "/bin/ksh",
+        "/usr/bin/fish",
+    ];
+    let (installed, missing): (Vec<&str>, Vec<&str>) =
+        all.into_iter().partition(|shell| Path::new(shell).exists());
+    if !missing.is_empty() {
+        skipped(&format!("login shells that are not installed: {}", missing.join(", ")));
+    }
+    installed
+}
+
+/// Says what this test does not try here; `tests/run` tells all of that at its end.
+fn skipped(why: &str) {
+    println!("SKIPPED: {why}");
+    let Some(list) = std::env::var_os("PILOTFISH_TESTS_SKIPPED") else { return };
+    let test = std::thread::current().name().unwrap_or("a test").to_owned();
+    let file = fs::OpenOptions::new().append(true).create(true).open(list);
+    // A line at a time: others append, too.
+    file.and_then(|mut file| file.write_all(format!("{test}: {why}\n").as_bytes()))
+        .expect("the list is written");
 }

@@ -11,6 +11,33 @@ pub enum Outlook {
     Unknown,
 }
 
+/// What is advised of a batch job that somebody holds.
+#[derive(Clone, Copy)]
+struct Held {
+    advice: &'static str,
+    /// Of one that has been held for so long that it is not counted on any more.
+    for_long: &'static str,
+}
+
+/// The advice with the command that lets it go on: others know no such command.
+macro_rules! held {
+    ($release:literal) => {
+        Held {
+            advice: concat!(
+                "somebody holds it: `",
+                $release,
+                "` lets it go on, `pilotfish allocation cancel` gives its place back"
+            ),
+            for_long: concat!(
+                "it has been held for ten minutes and counts toward limits only, so another one is asked for if there \
+                 is room: `",
+                $release,
+                "` lets it go on, `pilotfish allocation cancel` gives its place back"
+            ),
+        }
+    };
+}
+
 /// What is advised where the words are not known.
 const LOOK_UP: &str = "the batch system's manual says what that means; `pilotfish allocation cancel` gives the \
                        place back";
@@ -20,12 +47,14 @@ const WALLTIME: &str =
     "it asks for more time than is allowed there: set a shorter `walltime` for the platform";
 const SIZE: &str = "it asks for more at once than is allowed there: set fewer cores, nodes or less memory for the \
                     platform";
-const HELD: &str = "somebody holds it: `scontrol release` or `qrls` lets it go on, `pilotfish allocation cancel` \
-                    gives its place back";
-/// What is advised of one that has been held for so long that it is not counted on any more.
-pub(crate) const HELD_FOR_LONG: &str = "it has been held for ten minutes and counts toward limits only, so another one \
-                                        is asked for if there is room: `scontrol release` or `qrls` lets it go on, \
-                                        `pilotfish allocation cancel` gives its place back";
+const MINIMUM: &str = "it asks for less than is allowed there: set more cores, nodes, memory or GPUs for the \
+                       platform";
+const TIME_BY_SIZE: &str = "it asks for more time for so many cores or nodes than is allowed there: set a shorter \
+                            `walltime` or fewer cores for the platform";
+const HELD_BY_SLURM: Held = held!("scontrol release");
+const HELD_BY_LOADLEVELER: Held = held!("llhold -r");
+/// By PBS or Grid Engine, whose commands have the same name.
+const HELD: Held = held!("qrls");
 const ACCOUNT: &str = "the account, partition or quality of service may not be used together: name another in the \
                        platform's submit options";
 const NOWHERE: &str = "no node there has what it asks for: change what the platform asks for";
@@ -44,7 +73,14 @@ impl Outlook {
 
     /// Whether somebody holds the batch job, so that others like it may begin.
     pub fn is_hold(self) -> bool {
-        self == Outlook::Never(HELD)
+        self.advice_when_long().is_some()
+    }
+
+    /// What can be done about one that has been held for so long that it is not counted on any more.
+    pub(crate) fn advice_when_long(self) -> Option<&'static str> {
+        let all = [HELD_BY_SLURM, HELD_BY_LOADLEVELER, HELD];
+        let held = all.into_iter().find(|held| self == Outlook::Never(held.advice))?;
+        Some(held.for_long)
     }
 
     /// What these words mean. SLURM says a word, followed by nodes at times; others say sentences.
@@ -78,32 +114,29 @@ fn of_word(word: &str) -> Option<Outlook> {
         | "BurstBufferResources"
         | "BurstBufferStageIn"
         | "WaitingForScheduling"
+        | "SchedDefer"
         | "Reservation"
         | "ReqNodeNotAvail" => Outlook::Ends,
         "JobHeldUser" | "JobHeldAdmin" | "JobHoldMaxRequeue" | "AdminHold" | "UserHold" => {
-            Outlook::Never(HELD)
+            Outlook::Never(HELD_BY_SLURM.advice)
         }
         "PartitionTimeLimit" | "TimeLimit" => Outlook::Never(WALLTIME),
-        "PartitionNodeLimit" | "MaxMemPerLimit" | "MinResourcesLimit" => Outlook::Never(SIZE),
-        "InvalidAccount"
-        | "InvalidQOS"
-        | "AccountNotAllowed"
-        | "QOSNotAllowed"
-        | "AccountingPolicy"
-        | "AssociationResourceLimit"
-        | "QOSResourceLimit"
-        | "QOSUsageThreshold"
+        "PartitionNodeLimit" | "MaxMemPerLimit" => Outlook::Never(SIZE),
+        "InvalidAccount" | "InvalidQOS" | "AccountNotAllowed" | "QOSNotAllowed" | "AccountingPolicy" => {
+            Outlook::Never(ACCOUNT)
+        }
+        "QOSUsageThreshold"
+        | "QOSTimeLimit"
+        | "AssociationTimeLimit"
         | "QOSGrpWallLimit"
-        | "AssocGrpWallLimit" => match has("Wall") || has("Usage") {
-            true => Outlook::Never(HOURS),
-            false => Outlook::Never(ACCOUNT),
-        },
+        | "AssocGrpWallLimit" => Outlook::Never(HOURS),
         "BadConstraints" | "Constraints" => Outlook::Never(NOWHERE),
         "PartitionDown" | "PartitionInactive" | "PartitionConfig" | "QueueNotStarted" => {
             Outlook::Never(CLOSED)
         }
         "DependencyNeverSatisfied"
         | "ReservationDeleted"
+        | "ReservationInvalid"
         | "DeadLine"
         | "JobLaunchFailure"
         | "NodeDown"
@@ -115,9 +148,12 @@ fn of_word(word: &str) -> Option<Outlook> {
         | "OutOfMemory" => Outlook::Never(BROKEN),
         // Of what runs: it comes free again.
         _ if is_of_limits && has("RunMinutes") => Outlook::Ends,
+        // Of one job: others and their hours are no matter.
+        _ if is_of_limits && has("MinutesPerJob") => Outlook::Never(TIME_BY_SIZE),
         _ if is_of_limits && has("Minutes") => Outlook::Never(HOURS),
         _ if is_of_limits && has("MaxWall") => Outlook::Never(WALLTIME),
-        _ if is_of_limits && (has("PerJob") || has("PerNode") || has("Min")) => Outlook::Never(SIZE),
+        _ if is_of_limits && (has("PerJob") || has("PerNode")) => Outlook::Never(SIZE),
+        _ if is_of_limits && has("Min") => Outlook::Never(MINIMUM),
         // Of all that the account or user has at a time: they end.
         _ if is_of_limits && word.ends_with("Limit") => Outlook::Ends,
         _ if is_of_limits && has("Limit") => Outlook::Ends,
@@ -126,37 +162,143 @@ fn of_word(word: &str) -> Option<Outlook> {
     })
 }
 
-/// What others say.
+/// What others say, in small letters.
 fn of_sentence(said: &str) -> Option<Outlook> {
-    // Grid Engine names all that the job cannot have now: places in a parallel environment come free, and queues that it
-    // does not ask for are no matter.
-    let is_of_now = |part: &str| {
-        part.contains("hard queue list") || (part.contains("in pe \"") && part.contains("offers"))
-    };
-    if said.split("; ").any(is_of_now) {
-        let rest: Vec<&str> = said.split("; ").filter(|part| !is_of_now(part)).collect();
-        return if rest.is_empty() { Some(Outlook::Ends) } else { of_sentence(&rest.join("; ")) };
+    // Names in quotes say nothing, whatever they are.
+    let said = said.split('"').step_by(2).collect::<Vec<_>>().join("\"\"");
+    if let Some(held) = held_by(&said) {
+        return Some(Outlook::Never(held.advice));
     }
-    let says = |parts: &[&str]| parts.iter().any(|part| said.contains(part));
-    if says(&["can never run", "will never run", "never be able to run", "cannot run", "can not run"]) {
+    if ["can never run", "will never run", "never be able to run"].iter().any(|words| said.contains(words)) {
         return Some(Outlook::Never(NOWHERE));
     }
-    if says(&["held", "hold"]) {
-        return Some(Outlook::Never(HELD));
+    // Grid Engine names all that the job cannot have now: places in a parallel environment come free, and queues that it
+    // does not ask for are no matter.
+    let is_of_now = |part: &&str| {
+        part.contains("hard queue list") || (part.contains("in pe \"") && part.contains("offers"))
+    };
+    let parts: Vec<&str> = said.split("; ").filter(|part| !is_of_now(part)).collect();
+    if parts.is_empty() {
+        return Some(Outlook::Ends);
     }
+    // Where one queue or node is only busy the job can begin, however many others are closed.
+    let outlooks: Vec<Outlook> = parts.into_iter().filter_map(of_part).collect();
+    let ends = outlooks.iter().find(|outlook| **outlook == Outlook::Ends);
+    ends.or(outlooks.first()).copied()
+}
+
+/// By whom the job is held, if the words say that it is: names of hosts and resources may have the word, too.
+fn held_by(said: &str) -> Option<Held> {
+    let words: Vec<&str> =
+        said.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
+    let begins = |phrases: &[&[&str]]| phrases.iter().any(|phrase| words.starts_with(phrase));
+    let says = |phrases: &[&[&str]]| {
+        phrases.iter().any(|phrase| words.windows(phrase.len()).any(|there| there == *phrase))
+    };
+    let of_loadleveler: [&[&str]; 4] = [
+        &["user", "hold"],
+        &["system", "hold"],
+        &["user", "system", "hold"],
+        &["user", "and", "system", "hold"],
+    ];
+    if begins(&of_loadleveler) {
+        return Some(HELD_BY_LOADLEVELER);
+    }
+    let of_states: [&[&str]; 3] =
+        [&["held", "requeue", "hold"], &["held", "special", "exit"], &["held", "resv", "del", "hold"]];
+    let of_requeued: [&[&str]; 2] = [&["requeued", "held"], &["requeued", "in", "held", "state"]];
+    if begins(&of_states) || says(&of_requeued) {
+        return Some(HELD_BY_SLURM);
+    }
+    let of_a_job: [&[&str]; 8] = [
+        &["job", "held"],
+        &["it", "is", "held"],
+        &["job", "is", "held"],
+        &["job", "is", "on", "hold"],
+        &["placed", "on", "hold"],
+        &["in", "held", "state"],
+        &["in", "hold", "state"],
+        &["because", "of", "hold"],
+    ];
+    (words.first() == Some(&"held") || says(&of_a_job)).then_some(HELD)
+}
+
+/// What OpenPBS and TORQUE say of a job that begins when others have ended, or at a time that is set.
+const WAITS_OF_PBS: [&str; 19] = [
+    "insufficient amount",
+    "not enough",
+    "would exceed",
+    "has been reached",
+    "limit reached",
+    "would conflict",
+    "would interfere",
+    "would break",
+    "would cross",
+    "will cross",
+    "no available resources",
+    "too few free",
+    "above max limit",
+    "node is in use",
+    "dedicated time",
+    "primetime",
+    "preempt enough",
+    "provision conflict",
+    "threshold value",
+];
+
+/// The same of Grid Engine. Its `qsub` refuses what could not run on an empty cluster.
+const WAITS_OF_GRID_ENGINE: [&str; 11] = [
+    "because it is full",
+    "overload",
+    "suspend alarm",
+    "not available",
+    "offers only",
+    "exceeds limit",
+    "not in range of job",
+    "clean up of",
+    "execution time not reached",
+    "because of job dependencies",
+    "because of user limitations",
+];
+
+/// Words of PBS of which nobody knows whether such a job ever begins.
+const ODD_OF_PBS: [&str; 8] = [
+    "pbs error",
+    "scheduling error",
+    "zero shares",
+    "does not exist",
+    "not an execution queue",
+    "ineligible type",
+    "cannot provision",
+    "invalid job",
+];
+
+/// One of several things that are said.
+fn of_part(said: &str) -> Option<Outlook> {
+    let says = |parts: &[&str]| parts.iter().any(|part| said.contains(part));
+    let has_word =
+        |words: &[&str]| said.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| words.contains(&word));
     if says(&["walltime", "wall time", "wall clock", "time limit"]) && says(&["exceed", "greater", "longer"])
     {
         return Some(Outlook::Never(WALLTIME));
     }
-    if says(&["not started", "not enabled", "stopped", "disabled"]) {
+    if says(&WAITS_OF_GRID_ENGINE) && !says(&ODD_OF_PBS) {
+        return Some(Outlook::Ends);
+    }
+    if says(&["cannot run", "can not run"]) {
+        return Some(Outlook::Never(NOWHERE));
+    }
+    if says(&["not started", "not enabled"]) || has_word(&["stopped", "disabled"]) {
         return Some(Outlook::Never(CLOSED));
     }
-    if says(&["insufficient amount", "not enough", "would exceed", "limit has been reached", "draining"])
-        || says(&["waiting for", "no idle", "busy", "too many", "higher priority", "not available", "slots"])
+    if says(&WAITS_OF_PBS)
+        || (says(&["has reached"]) && says(&["limit"]))
+        || says(&["draining", "waiting for", "no idle", "busy", "too many", "higher priority", "slots"])
     {
         return Some(Outlook::Ends);
     }
-    None
+    // It says "Can Never Run" of others.
+    (said.starts_with("not running") && !says(&ODD_OF_PBS)).then_some(Outlook::Ends)
 }
 
 #[cfg(test)]
@@ -176,6 +318,31 @@ mod tests {
             "QOSGrpGRES",
             "Not Running: Insufficient amount of resource: ncpus (R: 4 A: 0 T: 8)",
             "Not Running: User has reached server running job limit: limit has been reached",
+            "Not Running: User has reached queue batch running job limit.",
+            "Not Running: Job would conflict with reservation or top job",
+            "Not Running: Job would break strict sorted order",
+            "Not Running: Job is requesting an exclusive node and node is in use",
+            "Not Running: a reason of a later version",
+            "No available resources on nodes",
+            "Load is above max limit",
+            "Job would cross dedicated time boundary",
+            // Words of which a name has a part.
+            "Not Running: Insufficient amount of resource: host (reinhold1 in use)",
+            "Not Running: Insufficient amount of resource: household_gpu (R: 1 A: 0 T: 4)",
+            "Not Running: Insufficient amount of resource: host (hold, held, n1)",
+            "Not Running: Job is under job_sort_formula threshold value",
+            "queue instance \"all.q@reinhold1\" dropped because it is full",
+            "queue instance \"job held@disabled\" dropped because it is full",
+            "queue instance \"all.q@n1\" dropped because it is overloaded: np_load_avg=1.9 >= 1.75",
+            "All queues dropped because of overload or full",
+            // One node is only busy.
+            "queue instance \"all.q@n7\" dropped because it is disabled; queue instance \"all.q@n1\" dropped because \
+             it is full",
+            "(-l gpu=1) cannot run at host \"n1\" because it offers only hc:gpu=0.000000",
+            "cannot run because it exceeds limit \"ada/////\" in rule \"slots/1\"",
+            "QOSMaxSubmitJobPerUserLimit",
+            "QOSResourceLimit",
+            "SchedDefer",
             "cannot run in queue \"short.q\" because it is not contained in its hard queue list (-q); cannot run in PE \
              \"smp\" because it only offers 0 slots",
             "cannot run in PE \"smp\" because it only offers 0 slots; queue instance \"all.q@n1\" dropped because it is \
@@ -190,18 +357,65 @@ mod tests {
             ("AssocMaxWallDurationPerJobLimit", WALLTIME),
             ("QOSMaxCpuPerJobLimit", SIZE),
             ("QOSMaxNodePerJobLimit", SIZE),
-            ("JobHeldUser", HELD),
-            ("JobHeldAdmin", HELD),
-            ("Job held by ada on Sat Nov 28", HELD),
+            ("QOSMaxMemoryPerNode", SIZE),
+            ("QOSMinCpuNotSatisfied", MINIMUM),
+            ("QOSMinGRES", MINIMUM),
+            ("QOSMinMemory", MINIMUM),
+            ("QOSMinNode", MINIMUM),
+            ("QOSMinBilling", MINIMUM),
+            ("AssocMaxCpuMinutesPerJobLimit", TIME_BY_SIZE),
+            ("QOSMaxCpuMinutesPerJobLimit", TIME_BY_SIZE),
+            ("AssocMaxGRESMinutesPerJob", TIME_BY_SIZE),
+            ("QOSMaxBillingMinutesPerJob", TIME_BY_SIZE),
+            ("QOSUsageThreshold", HOURS),
+            ("AssociationTimeLimit", HOURS),
+            ("JobHeldUser", HELD_BY_SLURM.advice),
+            ("JobHeldAdmin", HELD_BY_SLURM.advice),
+            ("Job held by ada on Sat Nov 28", HELD.advice),
+            ("held, Hold_Types = u", HELD.advice),
+            ("hqw: it is held", HELD.advice),
+            ("held", HELD.advice),
+            ("held: Job held by alice on Sat Nov 21 07:17:00 2026", HELD.advice),
+            ("held: job held, too many failed attempts to run", HELD.advice),
+            ("Job is in hold state", HELD.advice),
+            ("launch failed requeued held", HELD_BY_SLURM.advice),
+            ("job requeued in held state", HELD_BY_SLURM.advice),
+            ("held: REQUEUE_HOLD launch failed requeued held", HELD_BY_SLURM.advice),
+            ("held: SPECIAL_EXIT None", HELD_BY_SLURM.advice),
+            ("System Hold: The class of this job step is \"workq\".", HELD_BY_LOADLEVELER.advice),
+            ("User & System Hold", HELD_BY_LOADLEVELER.advice),
             ("InvalidAccount", ACCOUNT),
             ("BadConstraints", NOWHERE),
             ("PartitionDown", CLOSED),
             ("DependencyNeverSatisfied", BROKEN),
             ("Can Never Run: Insufficient amount of resource: ncpus (R: 64 A: 8 T: 8)", NOWHERE),
+            ("Not Running: Queue not started.", CLOSED),
+            ("queue instance \"down.q@n1\" dropped because it is disabled", CLOSED),
+            (
+                "cannot run in PE \"smp\" because it only offers 0 slots; queue instance \"down.q@n1\" dropped because \
+                 it is disabled",
+                CLOSED,
+            ),
+            ("(-l h_rt=600) cannot run in queue \"short.q\" because of cluster queue", NOWHERE),
         ] {
             assert_eq!(Outlook::of(words), Outlook::Never(advice), "{words}");
         }
-        for words in ["SomethingNew", "", "the moon is full"] {
+        let commands = ["scontrol", "qrls", "llhold"];
+        for (words, command) in ["JobHeldUser", "hqw: it is held", "User Hold"].into_iter().zip(commands) {
+            let held = Outlook::of(words);
+            for advice in [held.advice(), held.advice_when_long()] {
+                let is_named = |name: &&str| advice.is_some_and(|text| text.contains(*name));
+                let named: Vec<&str> = commands.into_iter().filter(is_named).collect();
+                assert_eq!(named, [command], "{words}");
+            }
+        }
+        for words in [
+            "SomethingNew",
+            "",
+            "the moon is full",
+            "household",
+            "Not Running: PBS Error: Execution server rejected request",
+        ] {
             assert_eq!(Outlook::of(words), Outlook::Unknown, "{words}");
             assert!(Outlook::of(words).advice().is_some());
         }

@@ -143,18 +143,42 @@ fn queue_not_asked_for(words: &str) -> Option<&str> {
     words.split_once("because it is not contained in its hard queue list")?.0.split('"').nth(1)
 }
 
-/// Returns the words about queues that the job asks for. `general`: words about the whole cluster. `said`: words about the
-/// job, which name the queues that it does not ask for.
-fn about_queues_asked_for<'a>(general: &[&'a str], said: &[&str]) -> Vec<&'a str> {
-    let others: Vec<&str> = said.iter().filter_map(|words| queue_not_asked_for(words)).collect();
-    let queue = |words: &'a str| words.split_once("queue instance \"")?.1.split(['@', '"']).next();
-    let is_its = |words: &&'a str| queue(words).is_some_and(|queue| !others.contains(&queue));
-    general.iter().copied().filter(is_its).collect()
+/// The queue, or its part on a host, that these words are about.
+fn queue_of(words: &str) -> Option<&str> {
+    let start = ["queue instance \"", "queue \""].into_iter().find(|start| words.contains(*start))?;
+    words.split_once(start)?.1.split('"').next()
 }
 
-/// Why jobs could not be started, and what the scheduler says of those that wait. What it says of queues counts for jobs
-/// that ask for them, and all that it says of the whole cluster for each job of which it says nothing else. Clusters may
-/// keep all of this to themselves.
+/// Whether a job that asks for `asked` by `qsub -q` may run in `queue`. Wildcards, and groups of hosts, may be any.
+fn asks_for(asked: &str, queue: &str) -> bool {
+    let is_any = |asked: &str| asked.is_empty() || asked.contains(|c: char| "*?[!&|(@".contains(c));
+    let is_like =
+        |asked: &str, name: &str| is_any(asked) || name.is_empty() || asked.eq_ignore_ascii_case(name);
+    let (asked, asked_host) = asked.split_once('@').unwrap_or((asked, ""));
+    let (queue, host) = queue.split_once('@').unwrap_or((queue, ""));
+    let [asked_host, host] = [asked_host, host].map(|host| host.split('.').next().unwrap_or(""));
+    is_like(asked, queue) && is_like(asked_host, host)
+}
+
+/// Why a job waits. `own`: words about it. `general`: words about the whole cluster; those about no queue count if
+/// nothing else is said. `asked`: the queues that it asks for; none: any. What is said of another queue is left out, even
+/// if the scheduler does not say that it is another one, as of queues that are disabled.
+fn words_of_job<'a>(own: &[&'a str], general: &[&'a str], asked: &[&str]) -> Vec<&'a str> {
+    let others: Vec<&str> = own.iter().filter_map(|words| queue_not_asked_for(words)).collect();
+    let is_its = |queue: &str| {
+        let is_other = |other: &&str| *other == queue || queue.split('@').next() == Some(*other);
+        !others.iter().any(is_other) && (asked.is_empty() || asked.iter().any(|asked| asks_for(asked, queue)))
+    };
+    let own_words = own.iter().copied().filter(|words| queue_of(words).is_none_or(is_its));
+    let of_cluster = general.iter().copied().filter(|words| queue_of(words).map_or(own.is_empty(), is_its));
+    let mut words: Vec<&str> = own_words.chain(of_cluster).collect();
+    // What is only busy comes first: long words are cut off.
+    words.sort_by_key(|words| !(words.contains("because it is full") || words.contains("overload")));
+    words
+}
+
+/// Why jobs could not be started, and what the scheduler says of those that wait. Clusters may keep all of this to
+/// themselves.
 fn details_of(text: &str) -> Option<(Reasons, Reasons)> {
     let document = parse(text, "detailed_job_info")?;
     let of = |job: Node| {
@@ -175,17 +199,15 @@ fn details_of(text: &str) -> Option<(Reasons, Reasons)> {
             said.entry(number.trim()).or_default().push(words);
         }
     }
-    let numbers = jobs.children().filter_map(|job| field(job, "JB_job_number"));
-    let waits = numbers.map(|number| {
-        let said = said.get(number).map_or(&[][..], Vec::as_slice);
-        let own = said.iter().copied().filter(|words| queue_not_asked_for(words).is_none());
-        let mut words: Vec<&str> = own.chain(about_queues_asked_for(&general, said)).collect();
-        if said.is_empty() {
-            words.clone_from(&general);
-        }
+    let waits = jobs.children().filter_map(|job| {
+        let number = field(job, "JB_job_number")?;
+        let own = said.get(number).map_or(&[][..], Vec::as_slice);
+        let queues = all(job, "JB_hard_queue_list").flat_map(|list| all(list, "QR_name"));
+        let asked: Vec<&str> = queues.filter_map(|name| name.text()).map(str::trim).collect();
+        let words = words_of_job(own, &general, &asked);
         // A part ends at each `; `.
         let words: Vec<&str> = words.iter().map(|words| words.trim_end_matches('.')).collect();
-        (number.to_owned(), words.join("; "))
+        Some((number.to_owned(), words.join("; ")))
     });
     let waits = waits.collect();
     Some((failures, waits))

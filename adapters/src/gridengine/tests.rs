@@ -402,6 +402,31 @@ fn why_a_job_waits_comes_with_the_listing() {
 }
 
 #[test]
+fn of_queues_that_a_job_does_not_ask_for_nothing_is_told() {
+    let recorded = steps(include_str!("../../transcripts/gridengine/pending.txt"));
+    let jobs = of(&recorded, "qstat -xml")[0].output.clone();
+    let details = &of(&recorded, "qstat -xml -j 46")[0].output.stdout;
+    let reason = |asked: &str| {
+        let details = details.replace("<QR_name>all.q</QR_name>", asked);
+        let list = grid_engine().list_with("pf1-", &["46".into()]);
+        let listed = grid_engine().read_list(&run(&qstat(&jobs, &details), &list)).expect("a listing");
+        listed.into_iter().find(|job| job.id == "46").and_then(|job| job.reason).unwrap_or_default()
+    };
+    let full = "queue instance \"all.q@localhost\" dropped because it is full";
+    let places = "cannot run in PE \"smp\" because it only offers 0 slots";
+    let disabled = "queue instance \"down.q@localhost\" dropped because it is disabled";
+    for asked in ["all.q", "ALL.Q", "all.q@localhost", "all.q@localhost.site.org", "all.q@@hosts"] {
+        assert_eq!(reason(&format!("<QR_name>{asked}</QR_name>")), format!("{full}; {places}"), "{asked}");
+    }
+    assert_eq!(reason("<QR_name>down.q</QR_name>"), format!("{places}; {disabled}"));
+    assert_eq!(reason("<QR_name>all.q@n2</QR_name>"), places, "another host");
+    let both = "<QR_name>all.q</QR_name><QR_name>down.q@localhost</QR_name>";
+    for asked in ["", "<QR_name>*.q</QR_name>", both] {
+        assert_eq!(reason(asked), format!("{full}; {places}; {disabled}"), "{asked}");
+    }
+}
+
+#[test]
 fn names_are_whole_and_an_array_is_one_job() {
     let running = steps(include_str!("../../transcripts/gridengine/running.txt"));
     let jobs = grid_engine().read_list(&of(&running, "qstat -xml")[0].output).expect("a listing");

@@ -388,6 +388,7 @@ esac; }"#;
     assert_eq!(ids(&["1001;hpc2", "1002;hpc2"], &[]), Ok(vec!["1001".to_owned(), "1001;hpc2".to_owned()]));
     assert_eq!(ids(&["1001;hpc2"], &on_hpc2), Ok(vec!["1001;hpc2".to_owned()]));
     assert_eq!(ids(&["1001"], &on_hpc2), Ok(vec!["1001;hpc2".to_owned(), "1001".to_owned()]));
+    assert_eq!(ids(&["1001;HPC2", "1002;hpc2"], &on_hpc2), Ok(vec!["1001;hpc2".to_owned()]), "one cluster");
     assert!(ids(&["7;hpc3"], &[]).is_err(), "a cluster that does not answer hides its jobs");
 }
 
@@ -477,6 +478,12 @@ fn partitions_are_described() {
     assert_eq!(facts[2], ("down", false, false, None));
     assert_eq!((queues[2].nodes.len(), queues[2].nodes_away.len()), (0, 1));
     assert_eq!((queues[3].nodes.len(), queues[3].nodes_away.len()), (0, 0), "it has no nodes");
+    let stateless = "debug*|up|2:00|2|4|4000|(null)\nbatch|up|1:00|1|4|1|gpu:2\n";
+    let stateless = slurm().read_describe(&Output { stdout: stateless.into(), ..output.clone() });
+    let stateless = stateless.expect("queues");
+    let nodes: Vec<_> = stateless.iter().map(|queue| queue.nodes.clone()).collect();
+    assert_eq!(nodes, [vec![(2, node(4, 4000, 0))], vec![(1, node(4, 0, 2))]]);
+    assert!(stateless.iter().all(|queue| queue.nodes_away.is_empty()), "the state of nodes is not known");
     assert!(slurm().read_describe(&Output { stdout: "what?\n".into(), ..output }).is_err());
 }
 
@@ -562,6 +569,8 @@ fn a_job_that_somebody_renamed_has_its_tag_by_its_id() {
     // another cluster is another job.
     let expected = ["pf1-2", "pf1-9", "pf1-4", "pf1-5", "mine", "pf1-6"];
     assert_eq!(tags(&slurm(), &known, &listing), expected);
+    let known = [("7", "pf1-2"), ("8", "pf1-3"), ("9", "pf1-4"), ("8;HPC2", "pf1-6")];
+    assert_eq!(tags(&slurm(), &known, &listing), expected, "the same cluster in capital letters");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     ids::{AllocationId, PlatformId},
-    queue_reason::{HELD_FOR_LONG, Outlook},
+    queue_reason::Outlook,
     time::{Span, Time},
 };
 
@@ -40,7 +40,7 @@ impl QueueReason {
     /// What can be done about it; `None`: it begins by itself.
     pub fn advice(&self) -> Option<&'static str> {
         if self.is_given_up {
-            return Some(HELD_FOR_LONG);
+            return Outlook::of(&self.words).advice_when_long();
         }
         match Outlook::of(&self.words) {
             Outlook::Ends if self.is_stuck => Outlook::Unknown.advice(),

@@ -1,8 +1,9 @@
 //! What login shells make of our command line.
 
-use std::{io::Write, path::Path, process::Stdio, time::Duration};
+use std::{io::Write, process::Stdio, time::Duration};
 
 use super::*;
+use crate::testing::login_shells;
 
 /// Words with everything that some shell takes for something.
 const WORDS: [&str; 9] = [
@@ -39,8 +40,7 @@ fn every_login_shell_gives_the_words_on_as_they_are() {
         time_limit: Duration::from_secs(60),
     };
     let expected: String = WORDS.iter().map(|word| format!("<{word}>")).collect();
-    let shells = ["/bin/sh", "/bin/bash", "/bin/dash", "/bin/csh", "/bin/tcsh", "/bin/zsh", "/bin/ksh"];
-    for shell in shells.into_iter().filter(|shell| Path::new(shell).exists()) {
+    for shell in login_shells() {
         let said = said_by(shell, &command);
         assert_eq!(said, (Some(7), format!("{expected}read"), String::new()), "{shell}");
     }

@@ -177,9 +177,10 @@ fn shell_line(command: &Command) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::{io::Write, path::Path};
+    use std::io::Write;
 
     use super::*;
+    use crate::testing::login_shells;
 
     #[test]
     fn every_login_shell_waits_for_the_word_and_tells_the_end() {
@@ -193,8 +194,7 @@ mod tests {
             time_limit: Duration::from_secs(60),
         };
         let line = shell_line(&command);
-        let shells = ["/bin/sh", "/bin/bash", "/bin/dash", "/bin/csh", "/bin/tcsh", "/bin/zsh", "/bin/ksh"];
-        for shell in shells.into_iter().filter(|shell| Path::new(shell).exists()) {
+        for shell in login_shells() {
             let said = |input: &[u8]| {
                 let mut process = std::process::Command::new(shell);
                 process.arg("-c").arg(&line);
