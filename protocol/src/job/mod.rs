@@ -33,7 +33,7 @@ mod workflow;
 pub use author::{
     Fields, JobFile, Locator, Node, Places, Reader, env_from_refusal, in_file, is_secret_value, job_schema,
     load_file, load_file_text, load_job_file, load_job_text, load_lines, load_text, parse_yaml,
-    refuse_not_utf8, same_tasks,
+    refuse_not_utf8, same_tasks, stands_in_yaml,
 };
 // It is said of other files, too.
 #[cfg(feature = "author")]

@@ -46,6 +46,10 @@ impl Wish<'_> {
         let path = folder.join(reader.text(&self.swf)?);
         let log = match swf::read(&path) {
             Ok(log) => log,
+            Err(swf::Trouble::Unopened { path, cause }) => {
+                let found = format!("`{}`, which cannot be opened ({cause})", path.display());
+                return reader.report(&self.swf.path, found, "check the path");
+            }
             Err(trouble) => {
                 let found = "a log with a mistake";
                 return reader.report(&self.swf.path, found, trouble.to_string());

@@ -34,9 +34,14 @@ const FIELDS: [&str; 18] = [
     "think time",
 ];
 
-/// No time of a log is longer, in seconds: some 300 years. A simulation in which time is a float would stand still
+/// No job of a log comes later, in seconds: some 300 years. A simulation in which time is a float would stand still
 /// at a much larger one.
-const SECONDS_MAX: f64 = 1e10;
+const SUBMIT_S_MAX: f64 = 1e10;
+/// No job of a log runs longer, in seconds: 5 years. A simulation takes longer the more days it has, and one of
+/// centuries seems to have no end.
+const RUNTIME_S_MAX: f64 = 157_680_000.0;
+/// No job that ran was submitted so many seconds before or after another one: 30 years, for the same reason.
+const LOG_S_MAX: f64 = 946_080_000.0;
 
 /// The place of the status.
 const STATUS: usize = 10;
@@ -69,7 +74,7 @@ pub enum Trouble {
         cause: io::Error,
     },
     /// The file is not text, or ends within its compressed stream.
-    #[error("{}:{line}: found what cannot be read ({cause}); is the file cut off here?", path.display())]
+    #[error("{}:{line}: found what cannot be read ({cause}); {}", path.display(), hint_of(cause))]
     Unreadable {
         /// The file.
         path: PathBuf,
@@ -113,17 +118,31 @@ pub enum Trouble {
     },
 }
 
-/// Reads a log; compressed when its name ends in `.gz`. Estimates are taken to be the runtimes.
+/// What may be wrong with a file that cannot be read.
+fn hint_of(cause: &io::Error) -> &'static str {
+    match cause.kind() {
+        io::ErrorKind::UnexpectedEof => "is the file cut off here?",
+        io::ErrorKind::IsADirectory => "name a file",
+        _ => "is the file damaged?",
+    }
+}
+
+/// What a file of gzip begins with.
+const GZIP_MARK: &[u8] = b"\x1f\x8b";
+
+/// Reads a log, whether compressed or not, whatever its name. Estimates are taken to be the runtimes.
 pub fn read(path: &Path) -> Result<Log, Trouble> {
     let file = File::open(path).map_err(|cause| Trouble::Unopened { path: path.to_owned(), cause })?;
-    let is_compressed = path.extension().is_some_and(|ending| ending == "gz");
+    let mut file = BufReader::new(file);
+    // What cannot be read is told by whoever reads on.
+    let is_compressed = file.fill_buf().is_ok_and(|start| start.starts_with(GZIP_MARK));
     if is_compressed { parse(path, MultiGzDecoder::new(file)) } else { parse(path, file) }
 }
 
 /// Reads a log from these bytes; `path` is named in errors.
 pub fn parse(path: &Path, bytes: impl Read) -> Result<Log, Trouble> {
     let mut log = Log { workload: Workload::new(Vec::new()), n_skipped: 0, n_cores: None, n_announced: None };
-    let (mut jobs, mut parts) = (Vec::new(), Parts::default());
+    let (mut jobs, mut parts, mut first_at) = (Vec::new(), Parts::default(), None);
     let (mut bytes, mut raw) = (BufReader::new(bytes), Vec::new());
     for line in 1.. {
         let place = Place { path, line };
@@ -140,6 +159,7 @@ pub fn parse(path: &Path, bytes: impl Read) -> Result<Log, Trouble> {
             log.hear(comment);
         } else if !text.trim().is_empty() {
             let found = place.job(&text)?;
+            place.near(&text, &mut first_at, found.job.as_ref())?;
             match (found.job, found.is_part) {
                 (job, true) => parts.add(found.number, job),
                 (job, false) => {
@@ -246,6 +266,12 @@ impl Place<'_> {
         if submitted_at < 0.0 {
             return Err(self.trouble(&fields, 1, "0 or more seconds"));
         }
+        if submitted_at > SUBMIT_S_MAX {
+            return Err(self.trouble(&fields, 1, "at most 10000000000 seconds"));
+        }
+        if runtime > RUNTIME_S_MAX {
+            return Err(self.trouble(&fields, 3, "at most 157680000 seconds, which are 5 years"));
+        }
         if runtime < 0.0 && runtime != -1.0 {
             return Err(self.trouble(&fields, 3, "0 or more seconds, or -1"));
         }
@@ -258,11 +284,19 @@ impl Place<'_> {
 
     fn number(self, fields: &[&str], field: usize) -> Result<f64, Trouble> {
         let number = fields[field].parse().ok().filter(|number: &f64| !number.is_nan());
-        let number = number.ok_or_else(|| self.trouble(fields, field, "a number of seconds, or -1"))?;
-        match number > SECONDS_MAX {
-            true => Err(self.trouble(fields, field, "at most 10000000000 seconds")),
-            false => Ok(number),
+        number.ok_or_else(|| self.trouble(fields, field, "a number of seconds, or -1"))
+    }
+
+    /// Refuses a job that came much earlier or later than the first one of the file.
+    fn near(self, text: &str, first_at: &mut Option<f64>, job: Option<&Job>) -> Result<(), Trouble> {
+        let Some(submitted_at) = job.map(|job| job.submitted_at) else { return Ok(()) };
+        let first_at = *first_at.get_or_insert(submitted_at);
+        if (submitted_at - first_at).abs() <= LOG_S_MAX {
+            return Ok(());
         }
+        let fields: Vec<&str> = text.split_whitespace().collect();
+        let expected = "a time within 946080000 seconds, which are 30 years, of that of the first job";
+        Err(self.trouble(&fields, 1, expected))
     }
 
     fn size(self, fields: &[&str], field: usize) -> Result<i64, Trouble> {
@@ -370,7 +404,19 @@ mod tests {
             ),
             (
                 LOG.replace("100 4", "1e20 4"),
-                "a.swf:6: field 4 (run time): found `1e20`; write at most 10000000000 seconds",
+                "a.swf:6: field 4 (run time): found `1e20`; write at most 157680000 seconds, which are 5 years",
+            ),
+            (
+                LOG.replace("0 60", "0 9999999999"),
+                "a.swf:7: field 4 (run time): found `9999999999`; write at most 157680000 seconds, which are 5 years",
+            ),
+            (
+                LOG.replace("2 7.5", "2 1e18"),
+                "a.swf:7: field 2 (submit time): found `1e18`; write at most 10000000000 seconds",
+            ),
+            (
+                LOG.replace("2 7.5", "2 1700000000"),
+                "a.swf:7: field 2 (submit time): found `1700000000`; write a time within 946080000 seconds, which are 30 years, of that of the first job",
             ),
             (
                 LOG[..LOG.len() - 20].to_owned(),
@@ -392,6 +438,16 @@ mod tests {
         assert_eq!(read(&bytes).unwrap().workload.jobs().len(), 2);
         let error = read(&bytes[..bytes.len() / 2]).unwrap_err();
         assert!(matches!(error, Trouble::Unreadable { .. }), "{error}");
+        assert!(error.to_string().ends_with("; is the file cut off here?"), "{error}");
+        // Whatever they are called.
+        let folder = tempfile::tempdir().unwrap();
+        for (name, bytes) in [("packed.swf", &bytes[..]), ("plain.swf.gz", LOG.as_bytes())] {
+            let path = folder.path().join(name);
+            std::fs::write(&path, bytes).unwrap();
+            assert_eq!(super::read(&path).unwrap().workload.jobs().len(), 2, "{name}");
+        }
+        let error = super::read(folder.path()).unwrap_err();
+        assert!(error.to_string().ends_with("; name a file"), "{error}");
         let missing = super::read(Path::new("no/such.swf")).unwrap_err();
         assert!(
             missing.to_string().starts_with("no/such.swf: found no file that can be opened ("),

@@ -6,6 +6,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use serde::de::IgnoredAny;
 use serde_json::{Deserializer, Map, Value, json};
 
+use protocol::job::limits::{CORES_MAX, MEMORY_BYTES_MAX};
+
 use crate::show::quote::quoted;
 
 /// Versions of the format that can be read.
@@ -146,15 +148,35 @@ pub fn job_file(instance: &Value, name: &str, emulation: Option<Emulation>) -> R
         .collect();
     let command = |task: &Task| match emulation {
         Some(emulation) => stand_in(task, &written, emulation).map(Value::from),
-        None => task
-            .command
-            .clone()
-            .ok_or_else(|| format!("task `{}`: found no command; --emulate needs none", task.name)),
+        None => {
+            fits(task).map_err(|what| format!("task `{}`: {what}", task.name))?;
+            let command = task.command.clone();
+            command.ok_or_else(|| format!("task `{}`: found no command; --emulate needs none", task.name))
+        }
     };
     let entries = tasks.iter().map(|task| Ok(entry(task, command(task)?, emulation.is_some())));
     let tasks: Vec<Value> = entries.collect::<Result<_, String>>()?;
     let name = instance["name"].as_str().filter(|name| !name.is_empty()).unwrap_or(name);
     Ok(json!({ "name": name, "application": name, "tasks": tasks }))
+}
+
+/// Refuses what no task of a job can need or be given.
+fn fits(task: &Task) -> Result<(), String> {
+    let cores = ("coreCount", task.cores, u64::from(CORES_MAX));
+    let needs = [cores, ("memoryInBytes", task.memory_bytes, MEMORY_BYTES_MAX)];
+    if let Some((field, n, max)) = needs.into_iter().find(|(_, n, max)| n > max) {
+        return Err(format!("{field}: found {n}; write at most {max}"));
+    }
+    let has_nul = |word: &Value| word.as_str().is_some_and(|word| word.contains('\0'));
+    let is_refused = match &task.command {
+        Some(Value::Array(words)) => words.iter().any(has_nul),
+        Some(line) => has_nul(line),
+        None => false,
+    };
+    match is_refused {
+        true => Err("command: found a NUL character; programs cannot be given that one".to_owned()),
+        false => Ok(()),
+    }
 }
 
 /// Whether the instance is of a system that writes the name of a process in the place of its program.
@@ -287,7 +309,7 @@ fn task_of(
         // Some converters write -1 for a time that they do not know.
         runtime_s: first(&runtime)?.filter(|runtime| *runtime >= 0.0),
         cores: first(&cores)?.map_or(1, |cores| cores.ceil().max(1.0) as u64),
-        memory_bytes: room(first(&memory)?.map_or(0, |bytes| bytes.ceil().max(0.0) as u64)),
+        memory_bytes: first(&memory)?.map_or(0, |bytes| bytes.ceil().max(0.0) as u64),
         inputs: inputs(task)?,
         outputs: outputs(task, sizes)?,
     })
@@ -330,7 +352,7 @@ fn list_of(task: &Value, field: &str) -> Result<Vec<String>, String> {
 fn room(n_bytes: u64) -> u64 {
     match n_bytes {
         0 => 0,
-        _ => n_bytes.saturating_add(n_bytes / 4).checked_next_power_of_two().unwrap_or(n_bytes),
+        _ => n_bytes.saturating_add(n_bytes / 4).min(MEMORY_BYTES_MAX).next_power_of_two(),
     }
 }
 
@@ -445,7 +467,7 @@ fn entry(task: &Task, command: Value, is_stand_in: bool) -> Value {
     if !is_stand_in && (task.cores > 1 || task.memory_bytes > 0) {
         let mut resources = Map::from_iter([("cores".to_owned(), Value::from(task.cores))]);
         if task.memory_bytes > 0 {
-            resources.insert("memory".to_owned(), Value::from(format!("{}B", task.memory_bytes)));
+            resources.insert("memory".to_owned(), Value::from(format!("{}B", room(task.memory_bytes))));
         }
         entry.insert("resources".to_owned(), Value::Object(resources));
     }

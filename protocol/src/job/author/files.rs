@@ -35,7 +35,7 @@ impl Resolver<'_> {
             let to = match target {
                 Some(to) => to,
                 None => {
-                    let expected = "its name in the task's folder does not follow from that: say `to`";
+                    let expected = "its name in the task's folder does not follow from that: set `to`";
                     self.problems.push(Problem::new(format!("inputs[{n}]"), quoted(&from), expected));
                     continue;
                 }

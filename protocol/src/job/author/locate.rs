@@ -3,11 +3,13 @@
 //! The parser that gives values gives no positions. This second pass over the same text keeps the
 //! positions and nothing else; where it has none, a field is located by the nearest one around it.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
 
-use saphyr_parser::{Event, Parser, ScalarStyle, Span};
+use saphyr_parser::{Event, Parser, ScalarStyle, Span, Tag};
 
+use super::characters::with_whole_characters;
 use super::excess::excess;
 
 /// A position, counted from 1.
@@ -23,6 +25,9 @@ pub struct Locator {
     marks: HashMap<String, Mark>,
     plain: HashMap<String, String>,
     repeated: Vec<Repeated>,
+    tags: Vec<Tagged>,
+    /// The first key of a mapping that is no text, by the mapping's path.
+    keys_of_no_text: HashMap<String, Mark>,
     /// Paths of the plain values in their order.
     order: Vec<String>,
     /// Where the value of an anchor stands, and which of `order` are in it.
@@ -43,6 +48,22 @@ pub(super) struct Repeated {
     pub second: Mark,
 }
 
+/// A value or a key with a tag that says more than what is written.
+#[derive(Debug)]
+pub(super) struct Tagged {
+    pub path: String,
+    pub mark: Mark,
+    /// As it is written.
+    pub shown: String,
+}
+
+/// What a tag stands at.
+enum Kind<'t> {
+    Scalar(&'t str, ScalarStyle),
+    Sequence,
+    Mapping,
+}
+
 /// What the pass is inside of.
 enum Level {
     Mapping { path: String, key: Option<String>, anchor: Anchor },
@@ -55,19 +76,29 @@ type Anchor = (usize, String, usize);
 impl Locator {
     /// Reads positions as far as the text can be parsed.
     pub fn read(text: &str) -> Locator {
+        let (locator, is_whole) = Locator::read_as_far_as_possible(text);
+        match with_whole_characters(text) {
+            // The parser does not know two escapes for one character.
+            Cow::Owned(whole) if !is_whole => Locator::read_as_far_as_possible(&whole).0,
+            Cow::Owned(_) | Cow::Borrowed(_) => locator,
+        }
+    }
+
+    /// The positions, and whether they are all.
+    fn read_as_far_as_possible(text: &str) -> (Locator, bool) {
         let mut locator = Locator::default();
         if excess(text).is_some() {
-            return locator;
+            return (locator, false);
         }
         let mut levels: Vec<Level> = Vec::new();
         for parsed in Parser::new_from_str(text) {
-            let Ok((event, span)) = parsed else { break };
+            let Ok((event, span)) = parsed else { return (locator, false) };
             if event == Event::DocumentEnd {
                 break;
             }
             locator.take(event, span, &mut levels);
         }
-        locator
+        (locator, true)
     }
 
     /// Where a field stands, or else the nearest field around it.
@@ -96,16 +127,32 @@ impl Locator {
         &self.repeated
     }
 
+    /// The tags that say more than what is written.
+    pub(super) fn tags(&self) -> &[Tagged] {
+        &self.tags
+    }
+
+    /// Where the first key that is no text stands in the mapping of this path.
+    pub(super) fn key_of_no_text(&self, path: &str) -> Option<Mark> {
+        self.keys_of_no_text.get(path).copied()
+    }
+
     fn take(&mut self, event: Event<'_>, span: Span, levels: &mut Vec<Level>) {
         let mark = Mark { line: span.start.line() as u32, column: span.start.col() as u32 + 1 };
         match event {
-            Event::Scalar(text, style, anchor, _) => {
+            Event::Scalar(text, style, anchor, tag) => {
+                let tag = tag.as_deref().and_then(|tag| shown(tag, &Kind::Scalar(&text, style)));
                 if let Some(Level::Mapping { path, key: key @ None, .. }) = levels.last_mut() {
+                    if style == ScalarStyle::Plain && NULLS.contains(&&*text) {
+                        self.keys_of_no_text.entry(path.clone()).or_insert(mark);
+                    }
                     let path = join(path, &text);
                     *key = Some(text.into_owned());
-                    return self.key(path, mark);
+                    self.key(path.clone(), mark);
+                    return self.tagged(path, mark, tag);
                 }
                 let path = self.value(levels, mark);
+                self.tagged(path.clone(), mark, tag);
                 let n_before = self.order.len();
                 if style == ScalarStyle::Plain {
                     self.spelled(&path, text.into_owned());
@@ -116,13 +163,17 @@ impl Locator {
                 let path = self.value(levels, mark);
                 self.again(anchor, &path);
             }
-            Event::SequenceStart(anchor, _) => {
+            Event::SequenceStart(anchor, tag) => {
                 let path = self.value(levels, mark);
+                let tag = tag.as_deref().and_then(|tag| shown(tag, &Kind::Sequence));
+                self.tagged(path.clone(), mark, tag);
                 let anchor = (anchor, path.clone(), self.order.len());
                 levels.push(Level::Sequence { path, n_items: 0, anchor });
             }
-            Event::MappingStart(anchor, _) => {
+            Event::MappingStart(anchor, tag) => {
                 let path = self.value(levels, mark);
+                let tag = tag.as_deref().and_then(|tag| shown(tag, &Kind::Mapping));
+                self.tagged(path.clone(), mark, tag);
                 let anchor = (anchor, path.clone(), self.order.len());
                 levels.push(Level::Mapping { path, key: None, anchor });
             }
@@ -146,6 +197,13 @@ impl Locator {
         }
         self.plain.insert(path.to_owned(), text);
         self.order.push(path.to_owned());
+    }
+
+    /// A tag stands where its field does: what it is of may begin in a later line.
+    fn tagged(&mut self, path: String, mark: Mark, tag: Option<String>) {
+        let Some(shown) = tag else { return };
+        let mark = self.marks.get(&path).copied().unwrap_or(mark);
+        self.tags.push(Tagged { path, mark, shown });
     }
 
     fn anchored(&mut self, (anchor, path, n_before): Anchor) {
@@ -194,6 +252,7 @@ impl Locator {
                 Some(key) => join(path, &key),
                 // A key that is a list or a mapping itself: no field of ours has one.
                 None => {
+                    self.keys_of_no_text.entry(path.clone()).or_insert(mark);
                     *key = Some("?".to_owned());
                     join(path, "?")
                 }
@@ -206,6 +265,34 @@ impl Locator {
             }
         }
     }
+}
+
+/// What `null` may be written as.
+const NULLS: [&str; 5] = ["", "~", "null", "Null", "NULL"];
+
+/// The tags that YAML itself knows.
+const CORE: &str = "tag:yaml.org,2002:";
+
+/// The tag as it is written, if it says more than what it stands at.
+fn shown(tag: &Tag, of: &Kind<'_>) -> Option<String> {
+    let whole = format!("{}{}", tag.handle, tag.suffix);
+    let Some(word) = whole.strip_prefix(CORE) else {
+        let is_short = whole.starts_with('!');
+        return Some(if is_short { whole } else { format!("!<{whole}>") });
+    };
+    let means_nothing = match (word, of) {
+        ("str", Kind::Scalar(..)) | ("seq", Kind::Sequence) | ("map", Kind::Mapping) => true,
+        ("int", Kind::Scalar(text, ScalarStyle::Plain)) => {
+            text.parse::<i64>().is_ok_and(|number| number.to_string() == *text)
+        }
+        ("float", Kind::Scalar(text, ScalarStyle::Plain)) => {
+            text.contains('.') && text.parse::<f64>().is_ok_and(f64::is_finite)
+        }
+        ("bool", Kind::Scalar(text, ScalarStyle::Plain)) => matches!(*text, "true" | "false"),
+        ("null", Kind::Scalar(text, ScalarStyle::Plain)) => matches!(*text, "~" | "null"),
+        (_, Kind::Scalar(..) | Kind::Sequence | Kind::Mapping) => false,
+    };
+    if means_nothing { None } else { Some(format!("!!{word}")) }
 }
 
 /// The path of a field after mappings were merged into those around them; `None`: it is not in one that is.
@@ -284,6 +371,13 @@ name: b
         let locator = Locator::read(TEXT);
         assert_eq!(locator.spelling("sweep.box[0]"), Some("1.10"));
         assert_eq!(locator.spelling("sweep.box[1]"), None);
+    }
+
+    #[test]
+    fn spelling_is_kept_behind_characters_of_two_escapes() {
+        let locator = Locator::read("{\"a\": \"\\ud83d\\ude00\",\n\"b\": 1.10}");
+        assert_eq!(locator.spelling("b"), Some("1.10"));
+        assert_eq!(locator.mark("b"), Some(Mark { line: 2, column: 1 }));
     }
 
     #[test]

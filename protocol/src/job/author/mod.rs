@@ -5,6 +5,7 @@
 //! step goes on after a problem, so that an author sees all of them at once.
 
 mod by_name;
+mod characters;
 mod environment;
 mod excess;
 mod files;
@@ -27,6 +28,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 pub use by_name::same_tasks;
+pub use characters::stands_in_yaml;
 pub use environment::{env_from_refusal, is_secret_value};
 pub use locate::Locator;
 pub use read::{Fields, Node, Reader};

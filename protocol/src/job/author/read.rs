@@ -136,6 +136,14 @@ impl<'l> Reader<'l> {
         }
     }
 
+    /// What to do with digits that are a text. Without quotes they are one because of zeros in front.
+    fn what_makes_it_a_text(&self, node: &Node<'_>) -> &'static str {
+        match self.locator.spelling(&node.path) {
+            Some(_) => "take the zeros in front away",
+            None => "take the quotes away",
+        }
+    }
+
     /// A whole number between two limits, both included.
     pub fn integer<N: TryFrom<i128>>(&mut self, node: &Node<'_>, limits: (i128, i128)) -> Option<N> {
         let expected = match limits {
@@ -146,7 +154,7 @@ impl<'l> Reader<'l> {
         let number = match node.value {
             Value::Number(number) => number,
             Value::String(text) if text.trim().parse::<i128>().is_ok() => {
-                return self.refuse(node, format!("{expected}: take the quotes away"));
+                return self.refuse(node, format!("{expected}: {}", self.what_makes_it_a_text(node)));
             }
             _ => return self.refuse(node, expected),
         };
@@ -166,7 +174,9 @@ impl<'l> Reader<'l> {
                 None => self.refuse(node, "write a finite number"),
             },
             Value::String(text) => match text.trim().parse::<f64>() {
-                Ok(number) if number.is_finite() => self.refuse(node, "write a number: take the quotes away"),
+                Ok(number) if number.is_finite() => {
+                    self.refuse(node, format!("write a number: {}", self.what_makes_it_a_text(node)))
+                }
                 Ok(_) => self.refuse(node, "write a finite number"),
                 Err(_) => self.refuse(node, "write a number"),
             },
@@ -192,19 +202,19 @@ impl<'l> Reader<'l> {
         }
     }
 
-    /// One of some words.
+    /// One of a few words. All are named to who writes another: the one that is nearest may mean the opposite.
     pub fn word<T: Copy>(&mut self, node: &Node<'_>, words: &[(&str, T)]) -> Option<T> {
-        let known = || words.iter().map(|(word, _)| *word);
-        if let Value::String(text) = node.value {
-            if let Some((_, meant)) = words.iter().find(|(word, _)| word == text) {
-                return Some(*meant);
-            }
-            if let Some(near) = nearest(text, known()) {
-                return self.refuse(node, format!("did you mean {near}?"));
-            }
+        if let Value::String(text) = node.value
+            && let Some((_, meant)) = words.iter().find(|(word, _)| word == text)
+        {
+            return Some(*meant);
         }
-        let known: Vec<&str> = known().collect();
-        self.refuse(node, format!("write {}", known.join(" or ")))
+        let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+        let named = match known.split_last() {
+            Some((last, before)) if !before.is_empty() => format!("{} or {last}", before.join(", ")),
+            Some(_) | None => known.join(""),
+        };
+        self.refuse(node, format!("write {named}"))
     }
 
     /// The items of a list.
@@ -249,7 +259,14 @@ impl<'l> Reader<'l> {
                     entries.push((key, Node { value, path }));
                 }
                 None => {
-                    self.report::<()>(&node.path, "a key that is not a text", "write `name: value`");
+                    let mark = self.locator.key_of_no_text(&node.path);
+                    let found = format!("a key that is not a text ({})", kind_of_key(key));
+                    let expected = match key {
+                        Value::Mapping(_) => "write `name: value`, and a name with braces in quotes",
+                        _ => "write `name: value`",
+                    };
+                    let (line, column) = mark.map(|mark| (mark.line, mark.column)).unzip();
+                    self.problems.push(Problem { line, column, ..Problem::new(&node.path, found, expected) });
                 }
             }
         }
@@ -314,6 +331,16 @@ fn never_here(key: &str, known: &[&str]) -> Option<&'static str> {
 pub(super) fn bare_placeholder(mapping: &Mapping) -> Option<&str> {
     let (key, value) = mapping.iter().next()?;
     if mapping.len() == 1 && value.is_null() { key.as_str() } else { None }
+}
+
+fn kind_of_key(key: &Value) -> &'static str {
+    match key {
+        Value::Null => "null",
+        Value::Sequence(_) => "a list",
+        Value::Mapping(_) => "a mapping",
+        Value::Tagged(_) => "a tag",
+        Value::String(_) | Value::Number(_) | Value::Bool(_) => "a text",
+    }
 }
 
 fn key_text(key: &Value) -> Option<String> {

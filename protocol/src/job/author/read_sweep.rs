@@ -57,6 +57,12 @@ impl Reader<'_> {
             return self.list(&list);
         }
         if let Some(files) = fields.take("files") {
+            if files.value.is_sequence() {
+                return self.refuse(
+                    &files,
+                    "write one pattern, like {files: \"in/*.txt\"}; a list stands alone: [a, b]",
+                );
+            }
             return self.text(&files).map(Source::Files);
         }
         if let Some(range) = fields.take("range") {

@@ -109,6 +109,8 @@ fn refuse_open_quotes(text: &str, skipped: usize, delimiter: u8) -> Result<(), S
         Quoted,
         /// After a quote within a quoted value: the end of the value, or the first half of a doubled quote.
         Closed,
+        /// In the blanks after the end of a quoted value, where no quote opens anything.
+        Behind,
     }
     let mut state = State::FieldStart;
     let mut opened = skipped;
@@ -122,8 +124,8 @@ fn refuse_open_quotes(text: &str, skipped: usize, delimiter: u8) -> Result<(), S
             (State::Quoted, b'"') => State::Closed,
             (State::Quoted, _) | (State::Closed, b'"') => State::Quoted,
             (_, _) if is_end => State::FieldStart,
-            (State::Closed, b' ' | b'\t') => State::Closed,
-            (State::Closed, _) => {
+            (State::Closed | State::Behind, b' ' | b'\t') => State::Behind,
+            (State::Closed | State::Behind, _) => {
                 let found = format!(
                     "text after a closing quote in line {} of the file; the quote was opened in line {}",
                     line_of(text, at),
@@ -661,6 +663,11 @@ mod tests {
         let said = read("a.csv", "a,b\n2,\"y\n3,z\n4,\"w\"\n");
         let expected = "text after a closing quote in line 4 of the file; the quote was opened in line 2";
         assert_eq!(said, format!("{expected}{help}"));
+        // A quote after the end of a quoted value opens nothing.
+        for text in ["x,y\n\"a\" \"b,\",3\n4,5\n6,7\n", "x,y\n\"a\"\t \"b\",3\n", "x,y\n\"a\" b,3\n"] {
+            let expected = "text after a closing quote in line 2 of the file; the quote was opened in line 2";
+            assert_eq!(read("a.csv", text), format!("{expected}{help}"), "{text:?}");
+        }
         // Quotes that stand for themselves, several lines in one value, and a blank after the closing quote.
         assert_eq!(read("a.csv", "a,b\n1,5\" disk\n2,\"say \"\"x\"\"\"\n"), "a=1|2 b=5\" disk|say \"x\"");
         assert_eq!(read("a.csv", "a,b\n\"1\n2\",\"\"\n\"3\" ,4\n"), "a=1\n2|3  b=|4");

@@ -84,7 +84,16 @@ impl Reader<'_> {
             let of_group: Vec<&TaskForm> = members.iter().map(|at| &tasks[*at]).collect();
             let files = found.files.as_ref().map(|files| members.iter().map(|at| &files[*at]).collect());
             let (job, wrong) = self.stage_of(&name, needs, (&of_group, files), common);
-            problems.extend(wrong);
+            // What the tasks of a group need is alike: the first one stands for them.
+            let of_task = |problem: Problem| {
+                let is_own = problem.path.starts_with("resources.") && needs.resources.is_some()
+                    || problem.path == "time_limit" && needs.time_limit_ms.is_some();
+                match of_group.first().filter(|_| is_own) {
+                    Some(task) => Problem { path: format!("{}.{}", task.path, problem.path), ..problem },
+                    None => problem,
+                }
+            };
+            problems.extend(wrong.into_iter().map(of_task));
             let on_failed_dependency = common.on_failed_dependency;
             stages.push(StageSpec { name, job, after: Vec::new(), on_failed_dependency });
         }

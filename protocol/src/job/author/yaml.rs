@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde_yaml::{Mapping, Value};
 
 use crate::job::Problem;
+use crate::job::author::characters::{misplaced, only_in_json, with_whole_characters};
 use crate::job::author::excess::excess;
 use crate::job::author::locate::{Locator, MERGE, join, second_document};
 
@@ -16,10 +17,10 @@ pub fn parse(text: &str) -> Result<Value, Vec<Problem>> {
     if let Some(problem) = excess(text) {
         return Err(vec![problem]);
     }
-    let value = serde_yaml::from_str(&with_whole_characters(text)).map_err(|error| {
-        let repeated = repeated_keys(text);
-        if repeated.is_empty() { vec![explain(text, &error)] } else { repeated }
-    })?;
+    let value = match only_in_json(text) {
+        Some(value) => value,
+        None => read(text)?,
+    };
     merge(value, "").map_err(|path| {
         let line = Locator::read(text).mark(&path).map(|mark| mark.line);
         let problem =
@@ -28,31 +29,40 @@ pub fn parse(text: &str) -> Result<Value, Vec<Problem>> {
     })
 }
 
-/// Writes characters beyond U+FFFF out, which JSON has as two escapes (`\ud83d\ude00`) and YAML does not know so.
-fn with_whole_characters(text: &str) -> Cow<'_, str> {
-    let unit = |at: usize| {
-        let digits = text.get(at..at + 6)?.strip_prefix("\\u")?;
-        u16::from_str_radix(digits, 16).ok()
+/// The value of a text that is to be YAML.
+fn read(text: &str) -> Result<Value, Vec<Problem>> {
+    if let Some(problem) = misplaced(text) {
+        return Err(vec![problem]);
+    }
+    let tags = tags(text);
+    if !tags.is_empty() {
+        return Err(tags);
+    }
+    let (value, text) = match (serde_yaml::from_str(text), with_whole_characters(text)) {
+        (Err(_), Cow::Owned(whole)) => match excess(&whole) {
+            Some(problem) => return Err(vec![problem]),
+            None => (serde_yaml::from_str(&whole), Cow::Owned(whole)),
+        },
+        (value, _) => (value, Cow::Borrowed(text)),
     };
-    let (mut whole, mut copied) = (String::new(), 0);
-    for (at, _) in text.match_indices("\\u") {
-        let n_before = text[..at].bytes().rev().take_while(|byte| *byte == b'\\').count();
-        let pair = unit(at).zip(unit(at + 6)).filter(|_| at >= copied && n_before % 2 == 0);
-        let Some(Ok(character)) = pair.and_then(|(high, low)| {
-            let is_pair = (0xd800..0xdc00).contains(&high) && (0xdc00..0xe000).contains(&low);
-            is_pair.then(|| char::decode_utf16([high, low]).next())?
-        }) else {
-            continue;
-        };
-        whole.push_str(&text[copied..at]);
-        whole.push(character);
-        copied = at + 12;
+    value.map_err(|error| {
+        let repeated = repeated_keys(&text);
+        if repeated.is_empty() { vec![explain(&text, &error)] } else { repeated }
+    })
+}
+
+/// Tags that say more than the value itself. Whatever is read of YAML here has none of its own.
+fn tags(text: &str) -> Vec<Problem> {
+    if !text.contains('!') {
+        return Vec::new();
     }
-    if copied == 0 {
-        return Cow::Borrowed(text);
-    }
-    whole.push_str(&text[copied..]);
-    Cow::Owned(whole)
+    let locator = Locator::read(text);
+    let tags = locator.tags().iter().map(|tag| {
+        let found = format!("the tag `{}`, which has no effect here", tag.shown);
+        let (line, column) = (Some(tag.mark.line), Some(tag.mark.column));
+        Problem { line, column, ..Problem::new(&tag.path, found, "take it away, and write the value itself") }
+    });
+    tags.collect()
 }
 
 /// Puts fields of mappings that are merged where their `<<` stands, unless they stand there themselves. The order of
@@ -217,6 +227,67 @@ mod tests {
         assert_eq!(command(r#"{"command": "\\ud83d\\ude00"}"#), Ok(r"\ud83d\ude00".to_owned()));
         assert!(command(r#"{"command": "\ud83d"}"#).is_err());
         assert_eq!(command(r"command: \ud8"), Ok(r"\ud8".to_owned()));
+        assert_eq!(command(r#"command: "\ud83d\ude00""#), Ok("\u{1f600}".to_owned()));
+        assert_eq!(command(r"command: '\ud83d\ude00'"), Ok(r"\ud83d\ude00".to_owned()));
+    }
+
+    #[test]
+    fn characters_that_yaml_would_change_are_kept_or_refused() {
+        let command = |text: &str| -> Result<String, (Option<u32>, String)> {
+            let value = parse(text).map_err(|problems| (problems[0].line, problems[0].to_string()))?;
+            Ok(value["command"].as_str().unwrap_or("").to_owned())
+        };
+        for c in ["\u{85}", "\u{2028}", "\u{2029}", "\u{7f}", "\u{9b}", "\u{fffe}", "\u{ffff}"] {
+            let written = format!("x{c}y {c} z");
+            let code = format!("\\u{:04x}", u32::from(c.chars().next().unwrap()));
+            let escaped = format!("command: \"x{code}y {code} z\"");
+            assert_eq!(command(&format!("{{\"command\": \"{written}\"}}")), Ok(written.clone()));
+            assert_eq!(command(&escaped), Ok(written.clone()));
+            for text in [format!("\ncommand: {written}"), format!("\ncommand: \"{written}\" # why")] {
+                let (line, said) = command(&text).unwrap_err();
+                let expected = format!("take it out, or write `{code}` for it in a text in double quotes");
+                assert!(line == Some(2) && said.ends_with(&expected), "{said}");
+            }
+        }
+        let (line, said) = command("command: x\n# \u{1a}").unwrap_err();
+        assert!(
+            line == Some(2) && said.starts_with("control character U+001A cannot stand in YAML;"),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn tags_that_say_more_than_the_value_are_refused_with_their_line() {
+        for (text, line, path, tag) in [
+            ("a: b\ncommand:\n- echo\n- !!binary |\n  aGVsbG8=\n", 4, "command[1]", "!!binary"),
+            (
+                "command: !!python/object/apply:os.system [id]",
+                1,
+                "command",
+                "!!python/object/apply:os.system",
+            ),
+            ("command:\n  !!python/tuple\n  - a\n", 1, "command", "!!python/tuple"),
+            ("a: !!float 3", 1, "a", "!!float"),
+            ("a: !!int \"5\"", 1, "a", "!!int"),
+            ("a: !!int 010", 1, "a", "!!int"),
+            ("a: ! 5", 1, "a", "!"),
+            ("a: !secret x", 1, "a", "!secret"),
+            ("a: !<tag:example.org,2000:x> y", 1, "a", "!<tag:example.org,2000:x>"),
+            ("a: {!!binary aGk= : 1}", 1, "a.aGk=", "!!binary"),
+            ("a: !!set {b, c}", 1, "a", "!!set"),
+        ] {
+            let said = &parse(text).unwrap_err()[0];
+            assert_eq!((said.line, said.path.as_str()), (Some(line), path), "{text}");
+            let expected =
+                format!("{path}: tag `{tag}` has no effect here; take it away, and write the value itself");
+            assert_eq!(said.to_string(), expected);
+        }
+        let text = "a: [!!str b, !!str 1.10, !<tag:yaml.org,2002:str> true, \"!!binary\"]\nb: !!map {c: !!seq [!!int 5, !!float 1.5, !!bool true, !!null ~]}\n";
+        let value = parse(text).unwrap();
+        let shown = |name: &str| serde_json::to_string(&value[name]).unwrap();
+        assert_eq!(shown("a"), r#"["b","1.10","true","!!binary"]"#);
+        assert_eq!(shown("b"), r#"{"c":[5,1.5,true,null]}"#);
+        assert!(parse("command: echo hello! 'x' !y").is_ok());
     }
 
     #[test]

@@ -243,6 +243,32 @@ fn an_empty_text_is_advised_only_where_one_is_taken() {
 }
 
 #[test]
+fn keys_that_are_no_texts_and_digits_that_are_are_told_with_their_line() {
+    let said = told(&[
+        "command: [echo]\n~: 5",
+        "command: [echo]\nenv:\n  A: 1\n  [a]: 3",
+        "command: [echo]\n{x}: 5",
+        "command: [echo]\nsweep: {x: {range: [01, \"3\"]}}",
+    ]);
+    for expected in [
+        "job.yaml:2:1: found a key that is not a text (null); write `name: value`\n",
+        "job.yaml:4: env: found a key that is not a text (a list); write `name: value`\n",
+        "job.yaml:2:1: found a key that is not a text (a mapping); write `name: value`, and a name with braces in quotes\n",
+        "sweep.x.range[0]: found the text `01`; write a whole number: take the zeros in front away\n",
+        "sweep.x.range[1]: found the text `3`; write a whole number: take the quotes away\n",
+    ] {
+        assert!(said.contains(expected), "{expected}{said}");
+    }
+}
+
+#[test]
+fn a_list_of_files_is_told_to_stand_alone() {
+    let said = told(&["command: [echo]\nsweep: {x: {files: [a, b]}}"]);
+    let advice = "sweep.x.files: found a list; write one pattern, like {files: \"in/*.txt\"}; a list stands alone: [a, b]";
+    assert!(said.contains(advice), "{said}");
+}
+
+#[test]
 fn templates_that_cannot_be_filled_are_explained() {
     let text = told(&[
         "command: [echo, \"{seed}\"]",

@@ -159,7 +159,7 @@ fn files_that_cannot_come_are_refused_with_their_line() {
         (
             "{from: stage:project, to: images}",
             "{from: stage:project/**, to: .}, {from: stage:project, to: .}",
-            "flow.yaml:18: stages.add.inputs[2]: found `projected/a.fits` a second time for task add; two files cannot have one name; say `to`",
+            "flow.yaml:18: stages.add.inputs[2]: found `projected/a.fits` a second time for task add; two files cannot have one name; set `to`",
         ),
         (
             "smooth/{image.stem}.fits\"}",

@@ -76,6 +76,22 @@ tasks:
 }
 
 #[test]
+fn what_a_task_needs_too_much_of_is_told_with_its_line() {
+    let tasks = [
+        "{name: a, command: x}",
+        "{name: b, command: x, resources: {memory: 2PiB}}",
+        "{name: c, command: x, time_limit: 1000d}",
+    ];
+    let said = told(&format!("tasks:\n- {}\n", tasks.join("\n- ")));
+    for expected in [
+        "flow.yaml:3: tasks[1].resources.memory: found 2PiB; at most 1PiB are allowed",
+        "flow.yaml:4: tasks[2].time_limit: found 1000d; at most 366d are allowed",
+    ] {
+        assert!(said.contains(expected), "{expected} in {said}");
+    }
+}
+
+#[test]
 fn files_of_several_jobs_that_mean_nothing_are_explained() {
     let cases = [
         "stages: {}",
