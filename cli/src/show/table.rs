@@ -31,7 +31,10 @@ pub enum Side {
 /// One field of a row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cell {
+    /// On one line, without control characters.
     text: String,
+    /// The places of a terminal that the text takes. It is asked for several times, and counted once.
+    width: usize,
     ink: Ink,
 }
 
@@ -47,13 +50,14 @@ pub struct Table {
 impl Cell {
     /// A field that stands out.
     pub fn inked(ink: Ink, text: impl Into<String>) -> Cell {
-        Cell { text: text.into(), ink }
+        let text = on_one_line(&text.into());
+        Cell { width: width_of(&text), text, ink }
     }
 }
 
 impl<T: Into<String>> From<T> for Cell {
     fn from(text: T) -> Cell {
-        Cell { text: text.into(), ink: Ink::Plain }
+        Cell::inked(Ink::Plain, text)
     }
 }
 
@@ -125,9 +129,10 @@ impl Table {
                 line.push_str(GAP);
             }
             let Some(cell) = row.get(column) else { continue };
-            let shown = shortened(&cell.text, width);
-            let padding = " ".repeat(width.saturating_sub(width_of(&shown)));
-            let painted = screen.paint(cell.ink, &shown);
+            let cut = (cell.width > width).then(|| shortened(&cell.text, width));
+            let taken = cut.as_deref().map_or(cell.width, width_of);
+            let padding = " ".repeat(width.saturating_sub(taken));
+            let painted = screen.paint(cell.ink, cut.as_deref().unwrap_or(&cell.text));
             match self.side(column) {
                 Side::Right => line.extend([padding.as_str(), &painted]),
                 Side::Left => line.extend([painted.as_str(), &padding]),
@@ -158,8 +163,8 @@ impl Table {
         columns
     }
 
-    fn texts(&self, column: usize) -> impl Iterator<Item = String> {
-        self.rows.iter().filter_map(move |row| row.get(column)).map(|cell| on_one_line(&cell.text))
+    fn cells(&self, column: usize) -> impl Iterator<Item = &Cell> {
+        self.rows.iter().filter_map(move |row| row.get(column))
     }
 
     fn title(&self, column: usize) -> &str {
@@ -168,7 +173,7 @@ impl Table {
 
     /// The width of a column's longest text.
     fn natural_width(&self, column: usize) -> usize {
-        self.texts(column).map(|text| width_of(&text)).max().unwrap_or(0).max(width_of(self.title(column)))
+        self.cells(column).map(|cell| cell.width).max().unwrap_or(0).max(width_of(self.title(column)))
     }
 
     /// The width of each of these columns: of its longest text, or less where the screen is too narrow. Numbers keep
@@ -202,12 +207,12 @@ impl Table {
     /// What each of these columns needs so that its title can be read, and is told from others, and so that its texts
     /// can be told apart. What would need too much is not heeded.
     fn needed_widths(&self, columns: &[usize]) -> Vec<usize> {
-        let titles = columns.iter().map(|column| self.title(*column).to_owned()).collect();
+        let titles = columns.iter().map(|column| self.title(*column)).collect();
         let among_titles = distinct_width(titles);
         let needed = |column: &usize| {
             let title = width_of(self.title(*column));
             let of_title = if title > TITLE_MAX { 0 } else { title }.max(title.min(among_titles));
-            of_title.max(distinct_width(self.texts(*column).collect()))
+            of_title.max(distinct_width(self.cells(*column).map(|cell| cell.text.as_str()).collect()))
         };
         columns.iter().map(needed).collect()
     }
@@ -239,10 +244,10 @@ impl Table {
 }
 
 /// The places that these texts need to be told apart when they are cut there, but for those that need too many.
-fn distinct_width(mut texts: Vec<String>) -> usize {
+fn distinct_width(mut texts: Vec<&str>) -> usize {
     texts.sort_unstable();
     texts.dedup();
-    let needed = |(one, next): (&String, &String)| {
+    let needed = |(one, next): (&&str, &&str)| {
         let shared = one.chars().zip(next.chars()).take_while(|(a, b)| a == b).count();
         let first_that_differs: String = next.chars().take(shared + 1).collect();
         // The sign that more follows has a place, too.
@@ -397,7 +402,7 @@ mod tests {
             assert!(text.contains(whole), "{whole}: {text}");
         }
         assert!(widest(&text) <= 44, "{text}");
-        let two = |one: &str, next: &str| super::distinct_width(vec![one.into(), next.into()]);
+        let two = |one: &str, next: &str| super::distinct_width(vec![one, next]);
         assert_eq!(
             [two("same", "same"), two("dock", "docking"), two("a1", "a2"), two("ab1x", "ab2x")],
             [0, 6, 2, 4]
