@@ -79,6 +79,12 @@ fn what_applications_take_alone_and_beside_each_other_is_measured_on_a_node_of_t
         .write("busy.yaml", "command: sleep 0.02\napplication: other\nsweep: {n: {range: [1, 1000000]}}\n");
     let busy = sandbox.ok(&["submit", "-q", "busy.yaml"]);
     let rows = sandbox.json(&["profile", "dock", "search", "--tasks", "3"]);
+    let last = sandbox.json(&["job", "last"]);
+    assert_eq!(
+        last["id"].as_u64().map(|id| id.to_string()).as_deref(),
+        Some(busy.trim()),
+        "no job of `profile`"
+    );
     sandbox.ok(&["cancel", busy.trim()]);
     let rows = rows.as_array().expect("rows");
     let of = |application: &str, platform: &str| {
@@ -158,7 +164,7 @@ fn what_is_misspelt_is_refused_before_anything_runs() {
         (&["profile", "17"], "there is no job 17"),
         (&["profile", "dock", "1"], "found dock twice; name each once"),
         (&["profile", "dock", "--platforms", "neer"], "there is no platform `neer`; did you mean `near`?"),
-        (&["profile", "dock", "--tasks", "0"], "0 is not in 1..=10000"),
+        (&["profile", "dock", "--tasks", "0"], "write a whole number from 1 to 10000"),
     ] {
         let refused = sandbox.run(arguments);
         assert_eq!(refused.status.code(), Some(2), "{refused:?}");

@@ -108,6 +108,14 @@ pub fn remember_run(manager: &Path, job: Option<JobId>) {
     record_use(manager, job, true);
 }
 
+/// Records that the current folder used this manager last. Its last job there stays the last one.
+pub fn remember_manager(manager: &Path) {
+    let last = here().and_then(|here| last_use(&here));
+    let is_same = |last: &Use| manager.canonicalize().is_ok_and(|manager| manager == last.manager);
+    let (job, is_run) = last.filter(is_same).map_or((None, false), |last| (last.job, last.is_run));
+    record_use(manager, job, is_run);
+}
+
 fn record_use(manager: &Path, job: Option<JobId>, is_run: bool) {
     let Some((here, record)) = record_of_here() else { return };
     let manager = manager.canonicalize().unwrap_or_else(|_| here.join(manager));

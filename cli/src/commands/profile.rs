@@ -55,6 +55,9 @@ application's other platforms, RPA also with the other applications of the run:
 above 1 is better than elsewhere. DEGREE: how many tasks at a time a node gains
 from.";
 
+/// Tasks of each combination at most.
+const N_TASKS_MAX: u64 = 10_000;
+
 /// What is to be measured.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
@@ -66,10 +69,15 @@ pub struct ProfileArgs {
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     platforms: Vec<String>,
     /// How many tasks of each to measure in each combination
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = parse_n_tasks)]
     tasks: u64,
     #[command(flatten)]
     view: ViewArgs,
+}
+
+fn parse_n_tasks(text: &str) -> Result<u64, String> {
+    let number = text.parse().ok().filter(|number| (1..=N_TASKS_MAX).contains(number));
+    number.ok_or_else(|| format!("write a whole number from 1 to {N_TASKS_MAX}"))
 }
 
 /// Measures.
@@ -83,7 +91,7 @@ pub async fn run(args: ProfileArgs) -> Result<Outcome, Failure> {
     let subjects = Arc::new(subjects(&client, &jobs, &args.subjects).await?);
     let sites = sites(&client, &args.platforms).await?;
     check_alone(&jobs, &sites)?;
-    access::last::remember(&folder, None);
+    access::last::remember_manager(&folder);
     let (open, stop) = (Arc::new(Mutex::new(BTreeSet::new())), Arc::new(AtomicBool::new(false)));
     let mut runs = JoinSet::new();
     for site in &sites {

@@ -7,6 +7,7 @@ use scheduler::{
     edges::Dependence,
     engine::{
         durable::{Durable, Job},
+        interface::PlatformMode,
         runtimes::Runtimes,
     },
     ids::{JobId, PilotId, PlatformId},
@@ -188,9 +189,13 @@ fn of_gathered(
     mut left_out: LeftOut,
 ) -> Option<History> {
     let last = gathered.iter().map(|one| one.end).max()?;
-    let ids: Vec<PlatformId> = durable.platforms().keys().copied().collect();
-    let all_ids: Vec<PlatformId> =
-        ids.into_iter().filter(|id| !pilots(durable, *id, last).is_empty()).collect();
+    let first = gathered.iter().map(|one| one.job.submitted_at).min()?;
+    // One that was detached may have been so before these jobs came, unless a pilot shows that it was not.
+    let was_there = |id: &PlatformId| match durable.mode(*id) {
+        PlatformMode::Detached => !pilots(durable, *id, (first, last)).is_empty(),
+        _ => !pilots(durable, *id, (Time::default(), last)).is_empty(),
+    };
+    let all_ids: Vec<PlatformId> = durable.platforms().keys().copied().filter(was_there).collect();
     let ids = platforms_of(durable, &all_ids, (&mut gathered, shown), &mut left_out);
     let end = gathered.iter().map(|one| one.end).max()?;
     let (mut users, mut applications) = (Names::default(), Names::default());
@@ -209,9 +214,9 @@ fn of_gathered(
     }
     let begin = accounts.iter().map(|job| job.submitted).min()?;
     past.iter_mut().zip(&accounts).for_each(|(past, job)| past.job.at = job.submitted.since(begin));
-    let those: Vec<PastPilot> = all_ids.iter().flat_map(|id| pilots(durable, *id, end)).collect();
+    let those: Vec<PastPilot> = all_ids.iter().flat_map(|id| pilots(durable, *id, (begin, end))).collect();
     let history = measures::of_history(&accounts, users.0.len(), &those, left_out.n_tried_before);
-    let of_id = |id: &PlatformId| platform(durable, *id, &pilots(durable, *id, end));
+    let of_id = |id: &PlatformId| platform(durable, *id, &pilots(durable, *id, (Time::default(), end)));
     let mut platforms: Vec<Platform> = ids.iter().filter_map(of_id).collect();
     note_means(durable, &ids, &applications.0, &mut platforms);
     let doubted = shown.doubted(durable, &ids, &applications.0);
@@ -344,17 +349,19 @@ fn account(job: &Job, tasks: &[Decided]) -> JobAccount {
     account
 }
 
-/// Those of a platform in the order of their batch jobs; who is still there counts until the end.
-fn pilots(durable: &Durable, platform: PlatformId, end: Time) -> Vec<PastPilot> {
+/// Those of a platform that were there in that time, in the order of their batch jobs. What they did before it does not
+/// count; who is still there counts until its end.
+fn pilots(durable: &Durable, platform: PlatformId, (begin, end): (Time, Time)) -> Vec<PastPilot> {
     let allocations = durable.allocations().values().filter(|allocation| allocation.platform == platform);
     let first = allocations.filter_map(|allocation| {
         let pilot = durable.pilots().get(allocation.came.first()?)?;
         let asked_at = allocation.submitted_at.unwrap_or(allocation.intended_at);
         let left_at = pilot.ended.as_ref().map_or(end, |(at, _)| *at);
-        Some(PastPilot {
+        let was_there = pilot.born_at <= end && left_at >= begin;
+        was_there.then(|| PastPilot {
             cores: pilot.node.capacity.cores,
             waited: pilot.born_at.since(asked_at),
-            held: left_at.since(pilot.born_at),
+            held: left_at.since(pilot.born_at.max(begin)),
         })
     });
     first.collect()

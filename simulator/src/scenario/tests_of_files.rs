@@ -80,7 +80,7 @@ fn mistakes_are_told_with_line_and_field() {
         (
             "tasks: 4",
             "tasks: 4, arrivals: {pattern: burstin, over: 1h}",
-            ":6: users[0].jobs[0].arrivals.pattern: found the text `burstin`; did you mean bursting?",
+            ":6: users[0].jobs[0].arrivals.pattern: found the text `burstin`; write stable, growing, bursting or on-and-off",
         ),
         (
             "users:",

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use scheduler::{
     engine::{
         durable::Durable,
-        interface::{JobRequest, PlatformLimits, PlatformSpec},
+        interface::{JobRequest, PlatformLimits, PlatformMode, PlatformSpec},
         record::{JobResult, Record, Totals},
     },
     ids::{AllocationId, JobId, PilotId, PlatformId},
@@ -182,6 +182,42 @@ fn the_replay_is_told_beside_what_was() {
         let found = now.value(measure).unwrap();
         assert!((found - expected).abs() <= slack, "{measure:?} is {found}");
     }
+}
+
+#[test]
+fn a_platform_that_was_detached_before_the_jobs_came_has_no_part() {
+    let (platform, allocation, pilot) = (PlatformId(2), AllocationId(2), PilotId(2));
+    let node = NodeFacts {
+        hostname: "n2".into(),
+        rank: 0,
+        capacity: Resources { memory_bytes: 250, ..Resources::cores(2) },
+        batch_id: None,
+        walltime_left: None,
+        agent_version: "1".into(),
+    };
+    let of_left_at = |left_at: Time| {
+        let mut durable = durable();
+        for record in [
+            Record::AllocationIntended { allocation, platform, tag: "u".into(), because: None, at: DAY },
+            Record::PilotRegistered {
+                pilot,
+                allocation,
+                nonce: 2,
+                node: node.clone(),
+                born_at: DAY,
+                at: DAY,
+            },
+            Record::PilotLeft { pilot, why: "detached".into(), at: left_at },
+            Record::PlatformModeSet { platform, mode: PlatformMode::Detached, at: left_at },
+        ] {
+            durable.apply(&record);
+        }
+        let known = |job, _: &_| Ok::<_, Infallible>(decided(job));
+        let history = history::of(&durable, known).unwrap().unwrap();
+        history.scenario.history.as_deref().and_then(|was| was.value(Measure::Pilots))
+    };
+    // The first job of which tasks are over came at 2 s.
+    assert_eq!([of_left_at(at(1)), of_left_at(at(20))], [Some(1.0), Some(2.0)]);
 }
 
 #[test]

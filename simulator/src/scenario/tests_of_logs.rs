@@ -114,7 +114,7 @@ fn mistakes_in_logs_are_told_with_their_line_and_field() {
     }
     let missing = Folder::with(LOG).read(&log.replace("a.swf", "b.swf")).unwrap_err();
     assert!(
-        missing[0].starts_with(&format!("{place}b.swf: found no file that can be opened (")),
+        missing[0].starts_with("s.yaml:3: users[1].jobs[0].arrivals.swf: `b.swf` cannot be opened ("),
         "{missing:?}"
     );
 }
