@@ -81,7 +81,7 @@ fn an_account_that_cannot_be_used_is_refused() {
         ("run_as: no-such-account", "run_as: this host has no account `no-such-account`"),
         ("run_as: root", "run_as: account `root` is"),
         ("run_as: [a]", "run_as"),
-        ("folder: /x", "none, but with `run_as: ACCOUNT` an agent and a folder"),
+        ("folder: /x", "without `run_as: ACCOUNT` they keep their files in the manager's folder"),
         ("run_as: nobody, ssh: host", "found the field ssh of"),
     ] {
         sandbox.write("manager.yaml", &LOCAL.replace("cores: 1", &format!("cores: 1, {more}")));

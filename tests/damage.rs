@@ -32,6 +32,14 @@ fn a_store_is_checked_while_its_manager_runs_and_afterwards() {
     let checked = sandbox.json(&["store", "check"]);
     assert_eq!((&checked["damage"], &checked["records_without_checksums"]), (&json!([]), &json!(0)));
     assert!(checked["records"].as_u64() > Some(3), "{checked}");
+    sandbox.write("empty/file", "");
+    for (folder, told) in [
+        ("nowhere", "there is no folder ./nowhere; name the manager's own folder"),
+        ("empty", "found no store.sqlite in ./empty; name the manager's own folder"),
+    ] {
+        let refused = sandbox.run(&["store", "check", "--dir", folder]);
+        assert_eq!((refused.status.code(), text(&refused.stderr)), (Some(2), format!("pilotfish: {told}\n")));
+    }
 }
 
 #[test]

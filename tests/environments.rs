@@ -78,7 +78,7 @@ fn tasks_have_the_same_environment_by_run_and_by_submit() {
         }
     }
     for (name, told) in [
-        ("MINE", "`env_from: [MINE]` takes it"),
+        ("MINE", "`--env MINE=\"$MINE\"` takes it"),
         ("MY_TOKEN", "it looks like a secret; what a job takes along is kept"),
     ] {
         let check = sandbox.command(&["check", "-q", "--shell", "--", &format!("echo ${name}")]);
@@ -86,6 +86,11 @@ fn tasks_have_the_same_environment_by_run_and_by_submit() {
         let told = format!("${name}, which is set here and does not go along; {told}");
         assert!(String::from_utf8_lossy(&said).contains(&told), "{}", String::from_utf8_lossy(&said));
     }
+    sandbox.write("reads.yaml", "command: echo $MINE\n");
+    let check = sandbox.command(&["check", "-q", "reads.yaml"]);
+    let said = with(check, &mine).output().expect("it runs").stderr;
+    let told = "$MINE, which is set here and does not go along; `env_from: [MINE]` takes it";
+    assert!(String::from_utf8_lossy(&said).contains(told), "{}", String::from_utf8_lossy(&said));
     // One that is told hides no other.
     let token = "A=ghp_0123456789abcdefghijklmnop";
     let (address, command) = ("URL=http://ada:hush@h/", "curl http://ada:hush@h/x http://ada:hush@h/y {}");

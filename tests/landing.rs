@@ -158,6 +158,9 @@ fn file_that_a_stage_has_left_is_not_overwritten_by_that_of_another_stage() {
     sandbox.ok(&["fetch", "1"]);
     assert_eq!(sandbox.read("out/f"), "p\n");
     fs::create_dir(sandbox.path().join("there")).expect("a folder");
+    let refused = sandbox.run(&["fetch", "2.0", "--to", "nowhere"]);
+    let told = "there is no folder `nowhere`; make it, or name another with --to";
+    assert!(refused.status.code() == Some(2) && said(&refused).contains(told), "{}", said(&refused));
     sandbox.ok(&["fetch", "2.0", "--to", "there"]);
     assert_eq!(sandbox.read("there/out/f"), "q\n");
     // Another workflow is another job: it may replace what this one has left, and not its own.

@@ -14,7 +14,7 @@ use profiles::site::SshProgram;
 use tests::{
     Sandbox,
     sshd::{self, CODE, Sshd},
-    until,
+    text, until,
 };
 
 /// A manager's file with a host that asks for a second factor; `None` where there can be none.
@@ -82,6 +82,14 @@ fn a_host_that_asks_for_a_person_is_said_everywhere_and_one_login_serves_all() {
     ] {
         let said = sandbox.ok(command);
         assert!(said.contains(word), "{command:?}: {said}");
+    }
+    let shown = sandbox.ok(&["platform", "show", "far"]);
+    assert_eq!(shown.matches("does not let").count(), 1, "{shown}");
+    let waited = sandbox.run(&["wait", "1", "--timeout", "100ms"]);
+    let said = text(&waited.stderr);
+    assert_eq!(waited.status.code(), Some(124), "{said}");
+    for words in ["waits for a person to log in", "job 1: still waiting after 100ms: 0 of 5 done"] {
+        assert!(said.contains(words), "{words}: {said}");
     }
     assert!(sandbox.read("serve.err").contains(word));
     let metrics = sandbox.ok(&["metrics"]);

@@ -256,7 +256,7 @@ fn what_becomes_of_servers_that_fail_is_told_and_nothing_is_left_of_them() {
     let manager = sandbox.read("manager.yaml");
     for (from, to, expected) in [
         ("pilot-image", "debian-13", "found no image `debian-13`; there are pilot-image"),
-        (", networks: none", "", "found several networks; say `networks:`, one of pilot-net, unbound"),
+        (", networks: none", "", "found several networks; set `networks:`, one of pilot-net, unbound"),
         ("networks: none", "networks: lab", "found no network `lab`; there are pilot-net"),
         ("networks: none", "networks: pilot-net, security_groups: [default]", "came home"),
         ("networks: none", "networks: pilot-net, security_groups: [nobody]", "nobody"),

@@ -1,5 +1,7 @@
 //! What operators do with the platforms of a running manager, and with what was asked for there.
 
+use std::path::Path;
+
 use nix::sys::{signal::Signal, stat::Mode};
 use serde_json::Value;
 use tests::{Sandbox, api::Api, text, until};
@@ -44,6 +46,23 @@ fn a_budget_holds_until_it_is_raised() {
     assert!(limits.contains("core_hours                 3"), "{limits}");
     until("a third is there", || allocations(&sandbox).len() == 3);
     assert_eq!(platform(&sandbox)["limits"]["core_time_max"], 3 * 3_600_000_000_u64);
+    ends(&sandbox, manager);
+}
+
+#[test]
+fn a_platform_is_tried_while_its_manager_has_the_port() {
+    let sandbox = Sandbox::new();
+    sandbox.write("manager.yaml", MANAGER);
+    let manager = sandbox.serve(sandbox.command(&["serve", "--config", "manager.yaml"]));
+    let folder = sandbox.json(&["status"])["folder"].as_str().expect("a folder").to_owned();
+    let access = std::fs::read(Path::new(&folder).join("access.json")).expect("an access file");
+    let access: Value = serde_json::from_slice(&access).expect("JSON");
+    let (_, port) = access["url"].as_str().and_then(|url| url.rsplit_once(':')).expect("a port");
+    sandbox.write("fixed.yaml", &format!("listen: {{port: {port}}}\n{MANAGER}"));
+    let steps = sandbox.json(&["platform", "check", "here", "--config", "fixed.yaml"]);
+    let steps = steps.as_array().expect("steps");
+    assert!(steps.iter().any(|step| step["step"] == "probe"), "{steps:?}");
+    assert!(steps.iter().all(|step| step["is_ok"] == true), "{steps:?}");
     ends(&sandbox, manager);
 }
 
@@ -131,8 +150,19 @@ fn a_platform_is_taken_away_when_nothing_is_left_there() {
     sandbox.write("manager.yaml", &both);
     let manager = sandbox.serve(sandbox.command(&["serve", "--config", "manager.yaml"]));
     until("its pilots are there again", || platform(&sandbox)["n_pilots"] == 2);
-    let said = sandbox.ok(&["platform", "detach", "here", "--now", "-q"]);
-    assert_eq!((said, sandbox.read("manager.yaml")), (String::new(), other.to_owned()));
+    // From another folder the manager's own file is meant.
+    std::fs::create_dir(sandbox.path().join("elsewhere")).expect("a folder");
+    let mut detach = sandbox.command(&["platform", "detach", "here", "--now", "-q"]);
+    let said = detach.current_dir(sandbox.path().join("elsewhere")).output().expect("it runs");
+    assert!(said.status.success() && said.stdout.is_empty(), "{said:?}");
+    assert_eq!(sandbox.read("manager.yaml"), other);
+    ends(&sandbox, manager);
+    std::fs::remove_file(sandbox.path().join("manager.yaml")).expect("it is there");
+    let manager = sandbox.serve(sandbox.command(&["serve"]));
+    let refused = sandbox.run(&["platform", "detach", "local"]);
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    let told = "was started without a configuration; name the file with --config";
+    assert!(text(&refused.stderr).contains(told), "{refused:?}");
     ends(&sandbox, manager);
 }
 
@@ -189,7 +219,7 @@ fn what_is_wrong_changes_nothing() {
         (&["platform", "pause", "her"][..], "there is no platform `her`; did you mean `here`?"),
         (
             &["platform", "limits", "here", "--queued-max", "0"],
-            "queued_max: found 0; write 1 or more, or `none`",
+            "'--queued-max <N|none>': write a whole number, 1 or more, or `none`",
         ),
         (&["platform", "limits", "here", "--core-hours=-1"], "found `-1`; write a number of core-hours"),
         (&["platform", "limits", "here", "--core-hours", "inf"], "found `inf`; write a number of core-hours"),
@@ -380,7 +410,7 @@ fn a_policy_is_set_while_the_manager_runs_and_goes_on_until_the_configuration_sa
     for (layer, policy, hint) in [
         ("matching", "alst", "found `alst`; did you mean `alstb`?"),
         ("matchin", "fifo", "did you mean `matching`?"),
-        ("allocation", "paf-0", "say the percentage of favourites"),
+        ("allocation", "paf-0", "give the percentage of favourites"),
     ] {
         let refused = sandbox.run(&["policies", "set", layer, policy]);
         assert_eq!(refused.status.code(), Some(2), "{refused:?}");

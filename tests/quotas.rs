@@ -65,6 +65,9 @@ fn a_user_with_the_highest_priority_keeps_no_other_user_waiting() {
     let used = shown("output")["used"].as_u64();
     assert!(used < Some(70 << 10), "{used:?}");
     assert_eq!((&shown("jobs")["used"], &shown("jobs")["most"]), (&5.into(), &5.into()));
+    // People see bytes as sizes.
+    let table = sandbox.ok(&["user", "list", "--quotas", "--dir", "m"]);
+    assert!(table.contains("1.0 TiB") && !table.contains("1,099,511,627,776"), "{table}");
     let job = sandbox.json(&["job", "1", "--dir", "m"]);
     assert_eq!(job["output_quota_spent"], 64 << 10, "{job}");
     let explained = sandbox.ok(&["explain", "job", "1", "--dir", "ann"]);

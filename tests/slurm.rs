@@ -291,7 +291,7 @@ fn a_platform_is_tried_before_it_is_used() {
     for (name, word) in [
         ("misspelt", "there are batch, down"),
         ("down", "starts no jobs at present"),
-        ("long", "the most of batch is 1h"),
+        ("long", "batch lets a job run for at most 1h"),
         ("wide", "no node of batch"),
         (
             "bare",
@@ -362,8 +362,12 @@ fn what_an_account_offers_is_found_out_and_written_down() {
         (&["good"][..], "manager.yaml: found a platform `good` already"),
         (&["other", "--queue", "btch"], "found no queue `btch`; there are batch, down"),
         (&["other", "--walltime", "1 parsec"], "`parsec` is not a unit"),
-        (&["other", "--walltime", "2h"], "the most of batch is 1h 00m; found a walltime of 2h 00m"),
+        (
+            &["other", "--walltime", "2h"],
+            "batch lets a job run for at most 1h 00m; found a walltime of 2h 00m",
+        ),
         (&["other", "--cores", "64"], "no node of batch has 64 cores"),
+        (&["other", "--nodes", "9"], "an allocation of 9 nodes never begins"),
         (&["an other"], "found name `an other`"),
     ] {
         let (code, _, err) = attach(arguments);

@@ -180,7 +180,7 @@ fn a_job_whose_files_cannot_be_right_is_refused_with_line_and_field_and_nothing_
         (
             "inputs: [in.txt, {from: in.txt, to: ./in.txt}]",
             "inputs[1]: found `in.txt` also of inputs[0]",
-            "say `to`",
+            "set `to`",
         ),
         ("outputs: [\"../x-{n}\"]", "outputs[0].from: found `../x-0`", "a path below the folder is right"),
         (

@@ -137,10 +137,12 @@ fn files_come_from_a_host_and_go_there_whole() {
     sandbox.ok(&["submit", "--wait", "job.yaml"]);
     let fetched = sandbox.json(&["fetch", "2"]);
     assert_eq!(
-        (&fetched["n_elsewhere"], &fetched["n_files"]),
-        (&4.into(), &0.into()),
+        (&fetched["n_elsewhere"], &fetched["n_in_stores"], &fetched["n_files"]),
+        (&4.into(), &4.into(), &0.into()),
         "they are where they go"
     );
+    let told = sandbox.ok(&["fetch", "2"]);
+    assert!(told.contains("4 files in their stores") && !told.contains("nodes see"), "{told}");
 
     // A host keeps permissions.
     let tool = "command: 'echo > tool; chmod 755 tool; echo > data'\n\

@@ -70,6 +70,7 @@ fn a_user_is_added_listed_and_revoked() {
         "{told}"
     );
     assert!(!told.contains("earlier manager"), "{told}");
+    assert!(told.contains("(the access file is ./ann/access.json)"), "{told}");
     assert_eq!((waits.wait(), follows.wait()), (Some(3), Some(3)));
     for name in ["waits.err", "follows.err"] {
         assert!(sandbox.read(name).contains("was revoked"), "{name}: {}", sandbox.read(name));

@@ -28,10 +28,23 @@ pub struct Reply {
 /// # Errors
 /// What is wrong with it, in words, with its beginning.
 pub fn read_reply(line: &[u8]) -> Result<Reply, String> {
-    serde_json::from_slice(line).map_err(|error| {
+    serde_json::from_slice(line).map_err(|_| {
         let start: String = String::from_utf8_lossy(line).chars().take(80).collect();
-        format!("expected a line like {{\"exit_code\":0,\"output\":\"…\"}}, found {start:?}: {error}")
+        let why = what_is_wrong_with(line);
+        format!("expected a line like {{\"exit_code\":0,\"output\":\"…\"}}, found {start:?}: {why}")
     })
+}
+
+fn what_is_wrong_with(line: &[u8]) -> &'static str {
+    let Ok(value) = serde_json::from_slice::<serde_json::Value>(line) else { return "it is no JSON" };
+    let Some(fields) = value.as_object() else { return "it has no fields" };
+    let Some(code) = fields.get("exit_code") else { return "it has no `exit_code`" };
+    let is_code = code.as_i64().is_some_and(|code| i32::try_from(code).is_ok());
+    match fields.get("output") {
+        _ if !is_code => "`exit_code` is no whole number of an exit code",
+        Some(output) if !output.is_string() => "`output` is no text",
+        Some(_) | None => "a field is there twice",
+    }
 }
 
 #[cfg(test)]
@@ -57,6 +70,17 @@ mod tests {
     fn broken_answer_is_shown() {
         let error = read_reply(b"ready!").unwrap_err();
         assert!(error.contains("found \"ready!\""), "{error}");
-        assert!(read_reply(br#"{"output":"x"}"#).unwrap_err().contains("exit_code"));
+        for (line, why) in [
+            ("ready!", "it is no JSON"),
+            ("2.0", "it has no fields"),
+            (r#"{"output":"x"}"#, "it has no `exit_code`"),
+            (r#"{"exit_code":"0"}"#, "`exit_code` is no whole number of an exit code"),
+            (r#"{"exit_code":5000000000}"#, "`exit_code` is no whole number of an exit code"),
+            (r#"{"exit_code":0,"output":1}"#, "`output` is no text"),
+            (r#"{"exit_code":0,"exit_code":0}"#, "a field is there twice"),
+        ] {
+            let error = read_reply(line.as_bytes()).unwrap_err();
+            assert!(error.ends_with(&format!(": {why}")), "{error}");
+        }
     }
 }

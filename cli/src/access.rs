@@ -5,7 +5,8 @@ pub mod last;
 use last::LastJob;
 
 use std::{
-    fmt, fs, io,
+    fmt::{self, Write as _},
+    fs, io,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     time::Duration,
@@ -99,18 +100,20 @@ impl Left {
 
     /// What has its jobs go on.
     pub fn ways(&self) -> String {
-        let mut ways = Vec::new();
+        let mut ways =
+            format!("start one with `pilotfish serve --dir {}`", quoted(&self.folder.display().to_string()));
         if self.folder == Path::new(RUN_FOLDER) {
-            ways.push("repeat the `pilotfish run` of a job of this folder to go on with it (with --retry-failed for what failed)".to_owned());
+            ways.push_str(
+                ", or repeat the `pilotfish run` of a job of this folder to go on with it (with --retry-failed for what \
+                 failed)",
+            );
         }
-        ways.push(format!(
-            "start one with `pilotfish serve --dir {}`",
-            quoted(&self.folder.display().to_string())
-        ));
         if let Some(name) = &self.other {
-            ways.push(format!("name the manager `{name}`, which is running, with --manager {name}"));
+            // The same number is another job there.
+            let _ =
+                write!(ways, "; the manager `{name}`, which is running, has other jobs (--manager {name})");
         }
-        ways.join(", or ")
+        ways
     }
 }
 

@@ -1,6 +1,6 @@
 //! The command line as clap reads it, with its errors in our form.
 
-use std::{ffi::OsString, os::unix::ffi::OsStrExt};
+use std::{ffi::OsString, os::unix::ffi::OsStrExt, path::Path};
 
 use clap::{
     CommandFactory, FromArgMatches, Parser,
@@ -26,7 +26,15 @@ manager, a file or the machine did not do its part, 101 a bug in pilotfish, 124
 `wait --timeout`, 130 interrupted.";
 
 /// Numbers of which 0 is refused later.
-const OF_AT_LEAST_1: [&str; 3] = ["for '--jobs <", "for '--cores <", "for '--nodes <"];
+const OF_AT_LEAST_1: [&str; 4] = ["for '--jobs <", "for '--cores <", "for '--nodes <", "for '--pilots-max <"];
+
+/// What Rust says of a value, and what its writer is told.
+const RUST_WORDS: [(&str, &str); 4] = [
+    ("number too large to fit in target type", "that is too large"),
+    ("invalid float literal", "write a number"),
+    ("cannot parse float from empty string", "write a number"),
+    ("invalid IP address syntax", "write an IP address, like 127.0.0.1 or ::1"),
+];
 
 /// Runs parameter sweeps and other many-task work on one machine or many platforms.
 #[derive(Parser)]
@@ -130,10 +138,11 @@ fn negative(unknown: &str, arguments: impl Iterator<Item = String>) -> Option<St
 fn not_utf8(arguments: impl Iterator<Item = OsString>) -> Option<String> {
     let wrong = |(_, argument): &(usize, OsString)| argument.to_str().is_none();
     let (n, argument) = (1..).zip(arguments).find(wrong)?;
-    Some(format!(
-        "argument {n}, `{}`, is not UTF-8; a value of other bytes can be put into a file whose name the task is given",
-        argument.as_bytes().escape_ascii()
-    ))
+    let hint = match Path::new(&argument).exists() {
+        true => "rename the file",
+        false => "a value of other bytes can be put into a file whose name the task is given",
+    };
+    Some(format!("argument {n}, `{}`, is not UTF-8; {hint}", argument.as_bytes().escape_ascii()))
 }
 
 /// Clap's message of several paragraphs as one line: the mistake, then the first hint.
@@ -171,8 +180,10 @@ fn one_line(text: &str) -> String {
         let (most, tail) = tail;
         return format!("{head}: write a whole number from {least} to {most}; {tail}");
     }
-    text.replace("invalid digit found in string", &wanted)
-        .replace("number too large to fit in target type", "that is too large")
+    let text = text
+        .replace("invalid digit found in string", &wanted)
+        .replace("cannot parse integer from empty string", &wanted);
+    RUST_WORDS.iter().fold(text, |text, (rust, told)| text.replace(rust, told))
 }
 
 #[cfg(test)]
@@ -252,6 +263,11 @@ mod tests {
         let said = not_utf8(arguments(b"caf\xe9")).unwrap();
         assert!(said.starts_with("argument 2, `caf\\xe9`, is not UTF-8;"), "{said}");
         assert_eq!(not_utf8(arguments("café".as_bytes())), None);
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join(OsString::from_vec(b"caf\xe9.yaml".to_vec()));
+        std::fs::write(&file, "").unwrap();
+        let said = not_utf8(arguments(file.as_os_str().as_encoded_bytes())).unwrap();
+        assert!(said.ends_with("caf\\xe9.yaml`, is not UTF-8; rename the file"), "{said}");
     }
 
     #[test]
@@ -268,7 +284,7 @@ mod tests {
     fn what_must_not_be_0_is_told_so_at_once() {
         for (words, least) in [
             (&["run", "-j", "x", "--", "true"][..], 1),
-            (&["serve", "--cores", "x"], 1),
+            (&["serve", "--pilots-max", "x"], 1),
             (&["serve", "--port", "x"], 0),
         ] {
             let said = said(words);
@@ -297,9 +313,43 @@ mod tests {
     }
 
     #[test]
+    fn no_value_is_refused_in_words_of_rust() {
+        let number = "write a number; see `--help`";
+        for (words, told) in [
+            (
+                &["serve", "--host", "localhost"][..],
+                "write an IP address, like 127.0.0.1 or ::1; see `--help`",
+            ),
+            (&["import", "wfcommons", "f", "--emulate", "--speedup", "x"], number),
+            (&["import", "wfcommons", "f", "--emulate", "--shrink", ""], number),
+            (&["profiles", "edit", "a", "--cpu-share", "x"], number),
+            (&["profile", "a", "--tasks", "0"], "write a whole number from 1 to 10000; see `--help`"),
+            (&["profile", "a", "--tasks", "x"], "write a whole number from 1 to 10000; see `--help`"),
+            (&["serve", "--port", ""], "write a whole number, 0 or more; see `--help`"),
+            (
+                &["platform", "limits", "a", "--pilots-max", "-1"],
+                "write a whole number from 1 to 100000, or drain the platform; see `--help`",
+            ),
+            (
+                &["platform", "limits", "a", "--queued-max", "-1"],
+                "write a whole number, 1 or more, or `none`; see `--help`",
+            ),
+            (&["platform", "limits", "a", "--budget", "x"], "write a number or `none`; see `--help`"),
+        ] {
+            let said = said(words);
+            assert!(said.ends_with(&format!(">': {told}")), "{said}");
+        }
+    }
+
+    #[test]
     fn range_of_a_number_is_told_in_words() {
-        for (flag, wrong, range) in [("--cores", "-1", "1 to 4294967295"), ("--port", "70000", "0 to 65535")]
-        {
+        for (flag, wrong, range) in [
+            ("--cores", "-1", "1 to 65536"),
+            ("--cores", "0", "1 to 65536"),
+            ("--cores", "4000000", "1 to 65536"),
+            ("--pilots-max", "-1", "1 to 4294967295"),
+            ("--port", "70000", "0 to 65535"),
+        ] {
             let said = said(&["serve", flag, wrong]);
             assert!(
                 said.ends_with(&format!(">': write a whole number from {range}; see `--help`")),

@@ -159,7 +159,7 @@ impl JobSelector {
                 Ok(job)
             }
             [job] => Ok(job),
-            [] => Err(Failure::bad_input("found `all`, but there is no job yet")),
+            [] => Err(Failure::bad_input("found `all`, but there are no jobs")),
             ref several => {
                 let n_jobs = counted(several.len() as u64, "job");
                 Err(Failure::bad_input(format!("found {n_jobs} where one is needed; give its number")))
@@ -215,9 +215,15 @@ impl Target {
     /// # Errors
     /// Anything else, a job that is not there, or a manager that is not.
     pub async fn resolve_task(text: &str, client: &Client) -> Result<TaskId, Failure> {
-        let target = Target::parse(text)?;
-        let index = target.one_task(text)?;
+        let (target, index) = Target::parse_task(text)?;
         Ok(TaskId { job: target.jobs.resolve_one(client).await?, index })
+    }
+
+    /// Whatever is no task is refused with how one is written.
+    fn parse_task(text: &str) -> Result<(Target, u64), Failure> {
+        let target = Target::parse(text).map_err(|_| no_single_task(text))?;
+        let index = target.one_task(text)?;
+        Ok((target, index))
     }
 
     /// The index of the one task that is named.
@@ -226,10 +232,12 @@ impl Target {
     /// None is, or several are.
     pub fn one_task(&self, text: &str) -> Result<u64, Failure> {
         let tasks = self.tasks.as_ref().filter(|tasks| tasks.len() == 1);
-        tasks.and_then(TaskSet::first).ok_or_else(|| {
-            Failure::bad_input(format!("found `{text}` where one task is needed; write JOB.INDEX, like 3.7"))
-        })
+        tasks.and_then(TaskSet::first).ok_or_else(|| no_single_task(text))
     }
+}
+
+fn no_single_task(text: &str) -> Failure {
+    Failure::bad_input(format!("found `{text}` where one task is needed; write JOB.INDEX, like 3.7"))
 }
 
 /// The first range whose first number is above its last.
@@ -288,7 +296,7 @@ pub fn beyond(job: &JobView, tasks: &TaskSet) -> Option<String> {
 /// The job that is meant by `last`.
 fn last(jobs: &[JobView], last: LastJob) -> Result<JobId, Failure> {
     let newest = jobs.iter().max_by_key(|job| job.id);
-    let newest = newest.ok_or_else(|| Failure::bad_input("found `last`, but there is no job yet"))?;
+    let newest = newest.ok_or_else(|| Failure::bad_input("found `last`, but there are no jobs"))?;
     match last {
         LastJob::Job(id) if jobs.iter().any(|job| job.id == id) => Ok(id),
         LastJob::Job(id) => Err(Failure::bad_input(format!(
@@ -391,6 +399,20 @@ mod tests {
                 "pilotfish: found `{wrong}` instead of tasks; write tasks like 3.7, 3.0-9 or last.0-9,12"
             );
             assert_eq!(target(wrong), expected);
+        }
+    }
+
+    #[test]
+    fn what_is_no_single_task_is_refused_with_how_one_is_written() {
+        let task = |text: &str| match Target::parse_task(text) {
+            Ok((_, index)) => index.to_string(),
+            Err(failure) => failure.to_string().trim_end().to_owned(),
+        };
+        assert_eq!((task("3.7").as_str(), task("last.12").as_str()), ("7", "12"));
+        for wrong in ["x", "3", "all", "3.x", "3.0-9", "1-2.3", "3.9-2"] {
+            let expected =
+                format!("pilotfish: found `{wrong}` where one task is needed; write JOB.INDEX, like 3.7");
+            assert_eq!(task(wrong), expected);
         }
     }
 

@@ -20,7 +20,7 @@ use std::{
 
 use agent::{sha256, staging::cache::hash_of};
 use protocol::{
-    job::{Compiled, JobSpec, LocalFile, Objects, TaskOutputFile},
+    job::{Compiled, JobSpec, LocalFile, Objects, StorePlace, TaskOutputFile},
     objects::{FileRow, N_ASKED_MAX},
     pack::{self, N_PACKED_MIN, PACKED_BYTES_MAX},
 };
@@ -260,8 +260,10 @@ pub struct Fetched {
     pub n_bytes: u64,
     /// Files that were there already and are the same.
     pub n_same: u64,
-    /// Files that are where nodes see them, and stay there.
+    /// Files that are where nodes see them or in a store, and stay there.
     pub n_elsewhere: u64,
+    /// Those of them that are in a store.
+    pub n_in_stores: u64,
     /// What tasks have left and could not be delivered.
     pub n_left_out: u64,
     /// The first of it, with the reasons.
@@ -339,7 +341,10 @@ pub async fn fetch(
             }
             match (claims.claim(job, &file), is_elsewhere(&file)) {
                 (Claimed::Taken(other), true) => fetched.overwritten(job, &file, other),
-                (Claimed::Own | Claimed::Same, true) => fetched.n_elsewhere += 1,
+                (Claimed::Own | Claimed::Same, true) => {
+                    fetched.n_elsewhere += 1;
+                    fetched.n_in_stores += u64::from(StorePlace::parse(&file.to).is_some());
+                }
                 (Claimed::Own, false) => wanted.push(file),
                 (Claimed::Same, false) => fetched.n_same += 1,
                 (Claimed::Taken(other), false) => taken.push((file, other)),
@@ -654,16 +659,22 @@ pub fn line(fetched: &Fetched, folder: &Path) -> String {
         0 => String::new(),
         n => format!(", {} there already", counted(n, "file")),
     };
-    let elsewhere = match fetched.n_elsewhere {
+    let seen_by_nodes = match fetched.n_elsewhere.saturating_sub(fetched.n_in_stores) {
         0 => String::new(),
+        1 => ", 1 file where nodes see it".to_owned(),
         n => format!(", {} where nodes see them", counted(n, "file")),
+    };
+    let in_stores = match fetched.n_in_stores {
+        0 => String::new(),
+        1 => ", 1 file in its store".to_owned(),
+        n => format!(", {} in their stores", counted(n, "file")),
     };
     let left_out = match fetched.n_left_out {
         0 => String::new(),
         n => format!(", {} left out", counted(n, "file")),
     };
     format!(
-        "fetched {} ({}) to {}{same}{elsewhere}{left_out}",
+        "fetched {} ({}) to {}{same}{seen_by_nodes}{in_stores}{left_out}",
         counted(fetched.n_files, "file"),
         bytes(fetched.n_bytes),
         folder.display()

@@ -15,14 +15,14 @@ use scheduler::{digest::Digest, engine::interface::PlatformSpec};
 use crate::{tokens::SECRET_FILE, users::Users};
 
 /// What to do about a local platform.
-const WAYS_LOCAL: &str = "say `run_as: ACCOUNT` of it in manager.yaml, so that its pilots have another account, or take \
+const WAYS_LOCAL: &str = "set `run_as: ACCOUNT` for it in manager.yaml, so that its pilots have another account, or take \
                           it out (`pilotfish platform detach`, or `pilotfish serve --no-local` if no file has it); who \
-                          trusts all users with everything says `allow_shared_account: true` of it, or `pilotfish serve \
+                          trusts all users with everything sets `allow_shared_account: true` for it, or `pilotfish serve \
                           --allow-shared-account` if no file has it";
 /// The same for a host behind SSH.
 const WAYS_SSH: &str = "let `ssh` name an account that cannot read this manager's folder, or take the platform out \
-                        (`pilotfish platform detach`); who trusts all users with everything says \
-                        `allow_shared_account: true` of it";
+                        (`pilotfish platform detach`); who trusts all users with everything sets \
+                        `allow_shared_account: true` for it";
 
 /// How the tasks of a platform share the manager's account.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -198,7 +198,7 @@ impl Attacher {
             tracing::warn!(
                 platform = spec.name,
                 url = self.url_elsewhere,
-                "pilots on other hosts do not reach the manager there: say `listen: {{host: 0.0.0.0, name: …}}`, or \
+                "pilots on other hosts do not reach the manager there: set `listen: {{host: 0.0.0.0, name: …}}`, or \
                  `reach` of the platform"
             );
         }

@@ -36,7 +36,11 @@ impl Farewell {
             tracing::warn!(n_left = left.len(), "pilots on this host do not end: they are cancelled");
             let cancelled = LocalShell.run(&self.adapter.cancel(&left)).await;
             if !cancelled.as_ref().is_ok_and(|output| output.code == Some(0)) {
-                tracing::warn!(?cancelled, "pilots on this host cannot be cancelled");
+                let why = match &cancelled {
+                    Ok(output) => output.words(),
+                    Err(error) => error.to_string(),
+                };
+                tracing::warn!(why, "pilots on this host cannot be cancelled");
             }
         }
         if tokio::time::timeout(LIMIT, self.wait_for_all()).await.is_err() {

@@ -594,7 +594,7 @@ impl Place {
         match said.trim().rsplit_once(' ') {
             Some((host, port)) if is_host(host) => Ok(format!("{}://{host}:{port}", self.plan.scheme)),
             Some((host, _)) => Err(failed(format!(
-                "the host there is called `{}`, which cannot be part of an address; say `reach: direct`, or the URL by which \
+                "the host there is called `{}`, which cannot be part of an address; set `reach: direct`, or the URL by which \
                  its nodes reach the manager",
                 host.escape_debug()
             ))),

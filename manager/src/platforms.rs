@@ -320,7 +320,8 @@ impl Worker {
             }
             Err(what) => SubmitOutcome::Refused(what),
         };
-        tracing::info!(platform = self.spec.name, %allocation, tag, ?outcome, "allocation asked for");
+        let answer = words_of(&outcome);
+        tracing::info!(platform = self.spec.name, %allocation, tag, answer, "allocation asked for");
         if let SubmitOutcome::Accepted(id) = &outcome {
             self.watch(id);
             let now = self.clock.now();
@@ -336,7 +337,13 @@ impl Worker {
 
     /// These were not asked for.
     async fn withdraw(&self, allocations: &[AllocationId]) {
-        tracing::info!(platform = self.spec.name, ?allocations, "not asked for: not wanted any more");
+        let named: Vec<String> = allocations.iter().map(ToString::to_string).collect();
+        let allocations_named = named.join(", ");
+        tracing::info!(
+            platform = self.spec.name,
+            allocations = allocations_named,
+            "not asked for: not wanted any more"
+        );
         for allocation in allocations {
             let outcome = SubmitOutcome::Withdrawn;
             // If the engine has ended, the next one finds by a listing that they are not there.
@@ -664,5 +671,30 @@ impl Worker {
                 "could not be cancelled: the next start tries again"
             );
         }
+    }
+}
+
+/// A platform's answer as the log has it.
+fn words_of(outcome: &SubmitOutcome) -> String {
+    match outcome {
+        SubmitOutcome::Accepted(id) => format!("accepted as {id}"),
+        // Those that adapters make begin with what it is.
+        SubmitOutcome::Refused(what) | SubmitOutcome::NoRoom(what) | SubmitOutcome::Unknown(what) => {
+            what.clone()
+        }
+        SubmitOutcome::Withdrawn => "withdrawn".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{SubmitOutcome, words_of};
+
+    #[test]
+    fn the_log_has_answers_in_words() {
+        assert_eq!(words_of(&SubmitOutcome::Accepted("7.pbs".to_owned())), "accepted as 7.pbs");
+        let refused = SubmitOutcome::Refused("refused: no such queue".to_owned());
+        assert_eq!(words_of(&refused), "refused: no such queue");
+        assert_eq!(words_of(&SubmitOutcome::Withdrawn), "withdrawn");
     }
 }

@@ -109,7 +109,7 @@ pub enum StartError {
     Account(String),
     /// Pilots would be told an address that is none.
     #[error(
-        "platform {platform}: its pilots would be told to come to `{}`, which cannot be part of an address: say the name by \
+        "platform {platform}: its pilots would be told to come to `{}`, which cannot be part of an address: set the name by \
          which its nodes reach this host, `listen: {{name: …}}`",
         host.escape_debug()
     )]

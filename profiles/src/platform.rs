@@ -43,7 +43,7 @@ const OPENSTACK: &str = "openstack";
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PlatformError {
     /// A platform whose pilots would offer no core.
-    #[error("platform {platform}: found 0 cores on this host; say `cores: 1` or more")]
+    #[error("platform {platform}: found 0 cores on this host; set `cores: 1` or more")]
     NoCores {
         /// Its name.
         platform: String,
@@ -356,7 +356,7 @@ impl PlatformForm {
         let field = |option: &String| Some((option.clone(), counted::field_of(adapter, option, said)?));
         if let Some((option, field)) = options.iter().find_map(field) {
             return Err(format!(
-                "found option `{option}` of `{name}`; leave it out, it is one that Pilotfish says itself, so that budgets \
+                "found option `{option}` of `{name}`; leave it out, as Pilotfish sets it itself, so that budgets \
                  hold: write `{field}`"
             ));
         }
@@ -366,7 +366,7 @@ impl PlatformForm {
         };
         if let Some(option) = options.iter().find(is_ours) {
             return Err(format!(
-                "found option `{option}` of `{name}`; leave it out, it is one that Pilotfish says itself"
+                "found option `{option}` of `{name}`; leave it out, as Pilotfish sets it itself"
             ));
         }
         let queue = self.queue.iter().map(|queue| format!("-q {queue}")).filter(|_| adapter == PBS);
@@ -467,29 +467,34 @@ impl PlatformForm {
             ..Site::default()
         };
         if self.adapter == LOCAL && site != setup_only {
+            const NO_QUEUES: &str = "no batch system starts them";
+            const AT_HOME: &str = "without `run_as: ACCOUNT` they keep their files in the manager's folder (`pilotfish serve \
+                                   --dir`)";
+            const NOT_FAR: &str = "those of another host have `adapter: hosts`";
             let said = [
-                ("queue", site.queue.is_some()),
-                ("account", site.account.is_some()),
-                ("options", !site.options.is_empty()),
-                ("agent", site.agent.is_some() && !is_apart),
-                ("folder", site.folder.is_some() && !is_apart),
-                ("ssh", site.ssh.is_some()),
-                ("ssh_config", site.ssh_config.is_some()),
-                ("transport", site.transport.is_some()),
-                ("reach", site.reach.is_some()),
+                ("queue", site.queue.is_some(), NO_QUEUES),
+                ("account", site.account.is_some(), NO_QUEUES),
+                ("options", !site.options.is_empty(), NO_QUEUES),
+                ("agent", site.agent.is_some() && !is_apart, AT_HOME),
+                ("folder", site.folder.is_some() && !is_apart, AT_HOME),
+                ("ssh", site.ssh.is_some(), NOT_FAR),
+                ("ssh_config", site.ssh_config.is_some(), NOT_FAR),
+                ("transport", site.transport.is_some(), NOT_FAR),
+                ("reach", site.reach.is_some(), NOT_FAR),
             ];
-            let said: Vec<&str> =
-                said.iter().filter(|(_, is_said)| *is_said).map(|(field, _)| *field).collect();
+            let said = said.into_iter().filter(|(_, is_said, _)| *is_said);
+            let (fields, mut hints): (Vec<&str>, Vec<&str>) =
+                said.map(|(field, _, hint)| (field, hint)).unzip();
+            hints.dedup();
             return Err(format!(
-                "found the field {} of `{name}`; pilots of this host have none, but with `run_as: ACCOUNT` an agent and a folder: \
-                 they keep their files in the manager's folder (`pilotfish serve --dir`), and those of another host have \
-                 `adapter: hosts`",
-                said.join(" and the field ")
+                "found the field {} of `{name}`; pilots of this host have none: {}",
+                fields.join(" and the field "),
+                hints.join(", and ")
             ));
         }
         if self.adapter == HOSTS && site.ssh.is_none() && self.hosts.is_empty() {
             return Err(format!(
-                "found no host of `{name}`; say `ssh`: its address, or `hosts`: those of several"
+                "found no host of `{name}`; set `ssh`: its address, or `hosts`: those of several"
             ));
         }
         let has_queue = site.queue.is_some() || site.account.is_some() || !site.options.is_empty();
@@ -503,7 +508,7 @@ impl PlatformForm {
             && (site.reach == Some(Reach::Tunnel) || site.ssh_config.is_some() || site.transport.is_some())
         {
             return Err(format!(
-                "found a tunnel, an ssh_config or a transport of `{name}`, and no host; say `ssh`: its address"
+                "found a tunnel, an ssh_config or a transport of `{name}`, and no host; set `ssh`: its address"
             ));
         }
         Ok(())

@@ -364,7 +364,7 @@ mod tests {
     fn plain_hosts_have_an_address_and_no_queue() {
         assert!(platform("hosts", "ssh: ada@node1\n").is_ok());
         let error = platform("hosts", "").expect_err("no host");
-        assert!(error.contains("say `ssh`"), "{error}");
+        assert!(error.contains("set `ssh`"), "{error}");
         let error = platform("hosts", "ssh: a\nqueue: b").expect_err("a queue");
         assert!(error.contains("no batch system"), "{error}");
     }
@@ -390,8 +390,8 @@ mod tests {
             ("ssh: 'ssh://ann:hush@login'", "`ann:…@login` with a password", "take it out"),
             ("reach: relay", "`relay`", "`direct`, `tunnel` or a URL"),
             ("reach: https://", "`https://`", "`direct`, `tunnel` or a URL"),
-            ("reach: tunnel", "tunnel", "say `ssh`"),
-            ("transport: libssh2", "a transport", "say `ssh`"),
+            ("reach: tunnel", "tunnel", "set `ssh`"),
+            ("transport: libssh2", "a transport", "set `ssh`"),
             ("ssh: a\ntransport: telnet", "telnet", "`openssh`"),
         ] {
             let error = platform("slurm", line).expect_err(line);
@@ -444,7 +444,7 @@ mod tests {
         assert!(error.contains("like `island_count = 1`"), "{error}");
         for option in ["Queue = x", "executable=/bin/true", "JOB_NAME = mine", "Node = 3", "total_tasks=9"] {
             let error = options("loadleveler", option).expect_err(option);
-            assert!(error.contains("Pilotfish says itself"), "{error}");
+            assert!(error.contains("Pilotfish sets it itself"), "{error}");
         }
         for (adapter, option) in [
             ("slurm", "--job-name=mine"),
@@ -483,7 +483,7 @@ mod tests {
             ("pbs", "-L tasks=2:lprocs=4"),
         ] {
             let error = options(adapter, option).expect_err(option);
-            assert!(error.contains("Pilotfish says itself"), "{error}");
+            assert!(error.contains("Pilotfish sets it itself"), "{error}");
         }
         for (adapter, option) in [
             ("slurm", "--nice=5"),
@@ -518,7 +518,7 @@ mod tests {
         let others = ["-N mine", "-t 1-9", "-clear", "-q all.q -clear"];
         for option in others.into_iter().chain(hidden) {
             let error = of_grid_engine(option).expect_err(option);
-            assert!(error.contains("Pilotfish says itself"), "{error}");
+            assert!(error.contains("Pilotfish sets it itself"), "{error}");
         }
         for option in ["-pe mpi 16", "-l h=a  -pe smp 4"] {
             let error = of_grid_engine(option).expect_err(option);
@@ -586,6 +586,14 @@ mod tests {
             assert!(error.contains("pilots of this host have none"), "{line}: {error}");
             let field = line.split(':').next().unwrap_or_default();
             assert!(error.contains(&format!("found the field {field} of `site`")), "{line}: {error}");
+            let hint = match field {
+                "agent" | "folder" => {
+                    "without `run_as: ACCOUNT` they keep their files in the manager's folder"
+                }
+                "ssh" => "those of another host have `adapter: hosts`",
+                _ => "no batch system starts them",
+            };
+            assert!(error.contains(&format!("have none: {hint}")), "{line}: {error}");
         }
     }
 }

@@ -84,7 +84,7 @@ fn no_policy(layer: &str, word: &str) -> Refused {
             (format!("`{word}`"), "say how many tasks, from 1, like fixed-10".to_owned())
         }
         _ if layer == "allocation" && (word.starts_with("paf") || word.starts_with("aaf")) => {
-            (format!("`{word}`"), "say the percentage of favourites, 1 to 100, like paf-50".to_owned())
+            (format!("`{word}`"), "give the percentage of favourites, 1 to 100, like paf-50".to_owned())
         }
         _ if layer == "allocation" && word.starts_with("pa-rr-") => {
             (format!("`{word}`"), "say how many cores are taken at a time, from 1, like pa-rr-4".to_owned())
@@ -209,7 +209,7 @@ mod tests {
         assert_eq!(said("bundling", "fixed"), "found `fixed`; say how many tasks, from 1, like fixed-10");
         assert_eq!(said("bundling", "fixed-0"), "found `fixed-0`; say how many tasks, from 1, like fixed-10");
         for word in ["paf-", "aaf-0", "paf-101"] {
-            let hint = "say the percentage of favourites, 1 to 100, like paf-50";
+            let hint = "give the percentage of favourites, 1 to 100, like paf-50";
             assert_eq!(said("allocation", word), format!("found `{word}`; {hint}"));
         }
         let hint = "say how many cores are taken at a time, from 1, like pa-rr-4";

@@ -37,6 +37,14 @@ pub enum UnitError {
         /// The number with the likely unit.
         example: String,
     },
+    /// The same behind others that have one.
+    #[error("give {number} a unit, like {example}")]
+    NoLastUnit {
+        /// The number.
+        number: String,
+        /// All of it with the likely unit.
+        example: String,
+    },
     /// Not a unit.
     #[error("`{unit}` is not a unit; the units are {known}")]
     UnknownUnit {
@@ -84,19 +92,27 @@ pub fn parse_duration_ms(text: &str) -> Result<u64, UnitError> {
     };
     let mut rest = text;
     let mut total: u128 = 0;
+    // The next unit below that of the part before.
+    let mut finer = None;
     loop {
         let (number, unit, next) =
             split_quantity(rest).ok_or(UnitError::Malformed { example: DURATION_EXAMPLE })?;
         if unit.is_empty() {
-            return if number.is_zero() && text == rest && next.is_empty() {
-                Ok(0)
-            } else {
-                Err(UnitError::NoUnit { example: format!("{rest}s or {rest}m") })
-            };
+            if number.is_zero() && text == rest && next.is_empty() {
+                return Ok(0);
+            }
+            let before = text[..text.len() - rest.len()].trim_end();
+            let number: String = rest.chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
+            return Err(match finer {
+                Some(unit) => UnitError::NoLastUnit { example: format!("{before} {number}{unit}"), number },
+                None if before.is_empty() => UnitError::NoUnit { example: format!("{number}s or {number}m") },
+                None => UnitError::Malformed { example: DURATION_EXAMPLE },
+            });
         }
         let scale = scale_of(unit)
             .ok_or_else(|| UnitError::UnknownUnit { unit: unit.to_owned(), known: "ms, s, m, h and d" })?;
         total = total.saturating_add(number.times(scale).ok_or(UnitError::TooLarge)?);
+        finer = DURATION_UNITS.iter().find(|(_, other)| *other < scale).map(|(unit, _)| *unit);
         if next.is_empty() {
             return u64::try_from(total).map_err(|_| UnitError::TooLarge);
         }
@@ -238,6 +254,21 @@ mod tests {
             assert!(parse_duration_ms(right).is_ok());
         }
         assert!(parse_duration_ms("00:9x:00").unwrap_err().to_string().contains("a duration like"));
+    }
+
+    #[test]
+    fn a_number_without_a_unit_is_shown_with_the_likely_one() {
+        for (text, told) in [
+            ("30", "give it a unit, like 30s or 30m"),
+            ("30 5m", "give it a unit, like 30s or 30m"),
+            ("1h30", "give 30 a unit, like 1h 30m"),
+            ("1 day 1h 30", "give 30 a unit, like 1 day 1h 30m"),
+            ("2m 30 5s", "give 30 a unit, like 2m 30s"),
+            ("1s 5", "give 5 a unit, like 1s 5ms"),
+            ("1ms 5", "write a duration like 10s, 1h 30m, 500ms or 00:10:00"),
+        ] {
+            assert_eq!(parse_duration_ms(text).unwrap_err().to_string(), told, "{text}");
+        }
     }
 
     #[test]

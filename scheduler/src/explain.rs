@@ -462,11 +462,13 @@ impl fmt::Display for Reason {
                 "job {job}: {n_running} task{} running, {n_queued} sent ahead to pilots, {n_ready} waiting",
                 plural(*n_running)
             ),
-            Reason::JobBacksOff { n_tasks, left } => write!(
-                f,
-                "{n_tasks} task{} failed and wait for the next attempt; the first is due in {left}",
-                plural(*n_tasks)
-            ),
+            Reason::JobBacksOff { n_tasks, left } => {
+                let (s, wait) = if *n_tasks == 1 { ("", "waits") } else { ("s", "wait") };
+                write!(
+                    f,
+                    "{n_tasks} task{s} failed and {wait} for the next attempt; the first is due in {left}"
+                )
+            }
             Reason::JobRate { mean, deviation, n } => {
                 write!(f, "a task takes {mean} ± {deviation} (measured on {n})")
             }
@@ -561,7 +563,7 @@ impl Reason {
                 let (s, waits) = (plural(*n_allocations), if *n_allocations == 1 { "waits" } else { "wait" });
                 write!(
                     f,
-                    "{n_allocations} allocation{s} {waits} on {platform}, which has said why for {since}: {words}"
+                    "{n_allocations} allocation{s} {waits} on {platform}; its reason for the last {since}: {words}"
                 )?;
                 advice.as_ref().map_or(Ok(()), |advice| write!(f, " ({advice})"))
             }
@@ -635,8 +637,8 @@ impl Reason {
             ),
             Reason::BudgetSpent { platform, spent, committed, most, each } => write!(
                 f,
-                "of {} core-hours on {platform}, {} are spent and {} are reserved for present allocations; one more takes {} (core_hours)",
-                core_hours(*most),
+                "of {} on {platform}, {} are spent and {} are reserved for present allocations; one more takes {} (core_hours)",
+                in_core_hours(*most),
                 core_hours(*spent),
                 core_hours(*committed),
                 core_hours(*each)
@@ -647,8 +649,8 @@ impl Reason {
             ),
             Reason::UserBudgetSpent { platform, user, used, held, most } => write!(
                 f,
-                "of {} core-hours that each user has on {platform}, tasks of {user} have taken {}, and those that are there may take {} more: no more of them begin (user_core_hours)",
-                core_hours(*most),
+                "of {} that each user has on {platform}, tasks of {user} have taken {}, and those that are there may take {} more: no more of them begin (user_core_hours)",
+                in_core_hours(*most),
                 core_hours(*used),
                 core_hours(*held)
             ),
@@ -693,6 +695,12 @@ impl Reason {
             other => other.write_about_pilots(f),
         }
     }
+}
+
+fn in_core_hours(core_time: Span) -> String {
+    let hours = core_hours(core_time);
+    let unit = if hours == "1" { "core-hour" } else { "core-hours" };
+    format!("{hours} {unit}")
 }
 
 /// Cores × time in the unit of budgets.
@@ -747,7 +755,18 @@ mod tests {
     #[test]
     fn what_says_nothing_is_left_out_of_sentences() {
         let cancelled = |cause: &str| Reason::TaskCancelled { cause: cause.to_owned() };
+        let backs_off = |n_tasks| Reason::JobBacksOff { n_tasks, left: Span::from_secs(2) };
+        let waits = Reason::QueueSays {
+            platform: "cluster".into(),
+            n_allocations: 2,
+            words: "Priority".into(),
+            advice: None,
+            since: Span::from_secs(8),
+        };
         for (reason, text) in [
+            (backs_off(1), "1 task failed and waits for the next attempt; the first is due in 2.0s"),
+            (backs_off(2), "2 tasks failed and wait for the next attempt; the first is due in 2.0s"),
+            (waits, "2 allocations wait on cluster; its reason for the last 8.0s: Priority"),
             (cancelled("by root"), "it was cancelled by root"),
             (cancelled("it waited for task 1.2"), "it was cancelled: it waited for task 1.2"),
             (cancelled(""), "it was cancelled"),

@@ -6,6 +6,7 @@ use crate::page::Page;
 fn bad_commands_and_flags_are_explained() {
     let mut page = Page::new("flags");
     page.sandbox.write("job.yaml", "command: [echo, \"{n}\"]\nsweep: {n: [1, 2]}\n");
+    page.sandbox.write("flow.yaml", "stages: {one: {command: 'true'}, two: {command: 'true', after: one}}\n");
     let cases: &[(&str, &[&str])] = &[
         ("a command that is none", &["jobz"]),
         ("a flag that is none", &["run", "--core", "2", "job.yaml"]),
@@ -27,6 +28,8 @@ fn bad_commands_and_flags_are_explained() {
         ("flags that exclude each other", &["run", "job.yaml", "--fresh", "--retry-failed"]),
         ("a task beyond the last", &["check", "job.yaml", "--task", "2"]),
         ("a task and a number of tasks", &["check", "job.yaml", "--task", "1", "--limit", "1"]),
+        ("a task of several jobs", &["check", "flow.yaml", "--task", "1"]),
+        ("a number of tasks of several jobs", &["check", "flow.yaml", "--limit", "0"]),
         ("neither file nor command", &["run"]),
         ("file and command", &["run", "job.yaml", "--", "echo"]),
         ("a command without --", &["run", "echo", "hello"]),

@@ -235,6 +235,8 @@ fn what_a_manager_does_not_know_is_explained() {
     for (title, arguments) in cases {
         page.refuses(title, arguments);
     }
+    page.ends("no task as it is wanted", &["tasks", "1", "--failed"], 0);
+    page.ends("no task from there on", &["tasks", "1", "--from", "2"], 0);
     page.ends("to wait for too long", &["wait", "1", "--timeout", "10ms"], 124);
     page.ends("to resume what was not paused", &["resume", "1"], 0);
     page.ends("to pause", &["pause", "1"], 0);

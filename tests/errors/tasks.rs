@@ -2,6 +2,8 @@
 
 use std::fs::File;
 
+use tests::text;
+
 use crate::page::Page;
 
 #[test]
@@ -40,6 +42,20 @@ fn programs_that_are_not_here_are_told_of_before_anything_runs() {
         &["run", "-q", "--", "no-such-program 2>/dev/null || true"],
         0,
     );
+    // What a stage that waits runs may be made by one before it.
+    let stages = "stages:\n  a: {command: no-such-program x, stdio: {stdin: no.txt}}\n  \
+        b: {command: [no-such-other], after: a}\n  c: {command: ./made x, after: a, stdio: {stdin: made.txt}}\n";
+    page.sandbox.write("flow.yaml", stages);
+    let checked = page.sandbox.run(&["check", "-q", "flow.yaml"]);
+    let said = text(&checked.stderr);
+    assert!(checked.status.success() && said.lines().count() == 3, "{said}");
+    for told in [
+        "warning: stages.a.command: program `no-such-program` is in no folder of PATH here; tasks need it where they run",
+        "no.txt` does not exist here; tasks need it where they run",
+        "warning: stages.b.command: program `no-such-other` is in no folder of PATH here; tasks need it where they run",
+    ] {
+        assert!(said.contains(told), "{told}: {said}");
+    }
     page.close();
 }
 

@@ -144,8 +144,8 @@ pub(super) fn choose_networks(networks: &Value, wanted: Option<&Networks>) -> Re
                 [network] => {
                     Ok(NetworkChoice::Ids(network["id"].as_str().map(str::to_owned).into_iter().collect()))
                 }
-                [] => Err("found no network; say `networks: none`, `auto`, or a name".to_owned()),
-                _ => Err(format!("found several networks; say `networks:`, one of {}", names.join(", "))),
+                [] => Err("found no network; set `networks: none`, `auto`, or a name".to_owned()),
+                _ => Err(format!("found several networks; set `networks:`, one of {}", names.join(", "))),
             }
         }
     }

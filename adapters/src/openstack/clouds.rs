@@ -145,7 +145,7 @@ impl Entry {
                 )
             }
             (None, Some(only), None) => only,
-            _ => return Err(format!("{shown}: found several clouds; say `cloud:`, one of {}", names())),
+            _ => return Err(format!("{shown}: found several clouds; set `cloud:`, one of {}", names())),
         };
         let source = format!("{shown}, cloud {name}");
         let Some(own) = entry.map() else {

@@ -388,7 +388,7 @@ mod tests {
         let with = |text: &str| format!("clouds: {{a: {{auth: {{{text}}}}}}}");
         for (text, cloud, expected) in [
             ("clouds: {}".to_owned(), None, "found no `clouds:`"),
-            ("clouds: {a: {}, b: {}}".to_owned(), None, "say `cloud:`, one of a, b"),
+            ("clouds: {a: {}, b: {}}".to_owned(), None, "set `cloud:`, one of a, b"),
             ("clouds: {a: {}}".to_owned(), Some("c"), "found no cloud `c`; there are a"),
             (with("username: x"), None, "found no `auth.auth_url`"),
             (with("auth_url: 'k:5000'"), None, "`auth.auth_url` that is no URL"),

@@ -205,7 +205,7 @@ pub(super) fn endpoints(
             regions.join(", ")
         )),
         (None, [_, _, ..]) => Err(format!(
-            "{}: found several regions; say `region_name`, one of {}",
+            "{}: found several regions; set `region_name`, one of {}",
             credentials.source,
             regions.join(", ")
         )),

@@ -508,7 +508,7 @@ fn of_several_regions_one_must_be_said_and_of_several_interfaces_one_is_meant() 
     assert_eq!(compute("region_name: Two"), "http://two/public/0123abcd", "a project's id in it stays");
     assert_eq!(compute("region_name: Two, interface: internal"), "http://two/internal/0123abcd");
     let several = of("verify: true").expect_err("two regions");
-    assert!(several.contains("say `region_name`, one of RegionOne, Two"), "{several}");
+    assert!(several.contains("set `region_name`, one of RegionOne, Two"), "{several}");
     let none = of("region_name: Three").expect_err("no such region");
     assert!(
         none.contains("no public compute service in region Three; its regions are RegionOne, Two"),

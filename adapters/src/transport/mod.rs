@@ -57,7 +57,7 @@ pub enum TransportError {
     /// Nobody listens there for us: the host does not allow it.
     #[error(
         "{host} forwards no port to here: {why}; allow it in its sshd_config (AllowTcpForwarding, DisableForwarding) and \
-         for the key (`restrict`), or say `reach: direct` or the URL by which nodes reach the manager"
+         for the key (`restrict`), or set `reach: direct` or the URL by which nodes reach the manager"
     )]
     NotForwarded {
         /// The host.

@@ -41,7 +41,11 @@ use scheduler::{
 
 pub use events::EventStream;
 
-use crate::{access::last::LastJob, failure::Failure, staging};
+use crate::{
+    access::{last::LastJob, show_path},
+    failure::Failure,
+    staging,
+};
 
 /// A manager on the same planet has answered by then or will not.
 const CONNECT_TIME_LIMIT: Duration = Duration::from_secs(10);
@@ -567,7 +571,15 @@ impl Client {
         }
         let bytes = response.bytes().await.map_err(|error| self.broken(&error))?;
         match serde_json::from_slice::<ErrorAnswer>(&bytes) {
-            Ok(answer) => Err(ClientError::Refused { status, body: answer.error }),
+            Ok(ErrorAnswer { error: mut body }) => {
+                // A user's way to a manager may have been chosen by an earlier command, and is named.
+                let file =
+                    self.token.file.as_ref().filter(|_| status.as_u16() == 401 && self.access.pid == 0);
+                if let Some(file) = file {
+                    body.message = format!("{} (the access file is {})", body.message, show_path(file));
+                }
+                Err(ClientError::Refused { status, body })
+            }
             Err(_) => Err(self.not_understood(format!("HTTP status {status}"))),
         }
     }

@@ -200,9 +200,17 @@ fn facts(held: &AllocationView, now: Time) -> Facts {
         all => facts.add("pilots", pilots(all)),
     }
     facts.add_some("ended", held.ended_at.map(|at| format!("at {}", clock(at, now))));
-    let takes = if held.ended_at.is_some() { "" } else { " at most" };
-    facts.add("core-hours", format!("{}{takes}", core_hours(held.core_time)));
+    facts.add("core-hours", core_hours_text(held));
     facts
+}
+
+/// What it has taken, or may take while it is there: without a walltime there is no most.
+fn core_hours_text(held: &AllocationView) -> String {
+    match (held.ended_at, held.walltime) {
+        (Some(_), _) => core_hours(held.core_time),
+        (None, Some(_)) => format!("{} at most", core_hours(held.core_time)),
+        (None, None) => "no limit, as it has no walltime".to_owned(),
+    }
 }
 
 async fn cancel(args: &CancelArgs) -> Result<Outcome, Failure> {
@@ -239,4 +247,42 @@ fn meaning(held: &AllocationView, now: bool) -> String {
 /// `3` or `3, 4, 5`
 fn pilots(ids: &[PilotId]) -> String {
     ids.iter().map(|pilot| pilot.to_string()).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use scheduler::{
+        engine::views::AllocationView,
+        ids::AllocationId,
+        time::{Span, Time},
+    };
+
+    use super::core_hours_text;
+
+    #[test]
+    fn an_allocation_without_a_walltime_has_no_most_of_core_hours() {
+        let said = |walltime: Option<Span>, ended_at: Option<Time>, hours: u64| {
+            core_hours_text(&AllocationView {
+                id: AllocationId(1),
+                platform: "here".to_owned(),
+                tag: "pf1-1".to_owned(),
+                batch_id: None,
+                state: "running".to_owned(),
+                why: None,
+                pilots: Vec::new(),
+                n_nodes: 1,
+                cores: 2,
+                walltime,
+                asked_for_at: Time(0),
+                accepted_at: None,
+                pilot_at: None,
+                ended_at,
+                core_time: Span::from_secs(hours * 3600),
+                queue_reason: None,
+            })
+        };
+        assert_eq!(said(Some(Span::from_secs(3600)), None, 2), "2 at most");
+        assert_eq!(said(None, None, 0), "no limit, as it has no walltime");
+        assert_eq!(said(None, Some(Time(0)), 3), "3");
+    }
 }

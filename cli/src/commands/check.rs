@@ -23,6 +23,9 @@ Examples:
 
 The job has no number yet: {job} is shown as 0.";
 
+/// So many of the first tasks are shown unless the user says otherwise.
+const N_SHOWN: u64 = 3;
+
 /// Which job, and which of its tasks.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
@@ -35,9 +38,9 @@ pub struct CheckArgs {
     /// Show this task
     #[arg(long, value_name = "INDEX", allow_negative_numbers = true, conflicts_with = "limit")]
     task: Option<u64>,
-    /// Show this many of the first tasks (0: none)
-    #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 3)]
-    limit: u64,
+    /// Show this many of the first tasks (0: none) [default: 3]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    limit: Option<u64>,
     /// Show JSON, for programs
     #[arg(long)]
     json: bool,
@@ -51,15 +54,21 @@ fn beyond_this_host<'s>(jobs: impl Iterator<Item = &'s JobSpec>) -> Option<Strin
     let needs = |job: &JobSpec| Resources {
         memory_bytes: job.memory_bytes,
         gpus: job.gpus,
+        generic: job.generic.clone(),
         ..Resources::cores(job.cores)
     };
     let mut jobs = jobs.filter(|job| needs(job) != Resources::cores(1)).peekable();
     jobs.peek()?;
     let host = in_process::host_capacity();
     jobs.map(|job| (job, needs(job))).find(|(_, needs)| !needs.fits_in(&host)).map(|(job, needs)| {
+        let without_names = Resources { generic: Default::default(), ..needs.clone() };
+        let way = match needs.generic.keys().next() {
+            // What this host has of it only its user knows.
+            Some(name) if without_names.fits_in(&host) => format!("here without `--offer {name}=N`"),
+            Some(_) | None => "here, only a platform with more".to_owned(),
+        };
         format!(
-            "note: a task of {} needs {needs}, and this host has {host}: `pilotfish run` cannot begin it here, only a \
-             platform with more",
+            "note: a task of {} needs {needs}, and this host has {host}: `pilotfish run` cannot begin it {way}",
             job.name
         )
     })
@@ -72,6 +81,7 @@ fn beyond_this_host<'s>(jobs: impl Iterator<Item = &'s JobSpec>) -> Option<Strin
 pub fn run(args: CheckArgs) -> Result<Outcome, Failure> {
     let tell = |line: Option<String>| line.iter().for_each(|line| show::say(line));
     if let Some(workflow) = args.input.workflow()? {
+        refuse_tasks_of_stages(&args)?;
         tell(JobInput::left_out(workflow.stages.iter().map(|stage| &stage.job)));
         tell(beyond_this_host(workflow.stages.iter().map(|stage| &stage.job)));
         return if args.quiet { Ok(Outcome::Fine) } else { workflow::preview(&workflow, args.json) };
@@ -82,13 +92,25 @@ pub fn run(args: CheckArgs) -> Result<Outcome, Failure> {
     for doubt in args.input.doubts(&job) {
         show::say(&format!("warning: {doubt}"));
     }
-    let indices = indices(&job, args.task, args.limit)?;
+    let indices = indices(&job, args.task, args.limit.unwrap_or(N_SHOWN))?;
     if args.json {
         show::print(&show::json(&preview::json(&job, indices))?)?;
     } else if !args.quiet {
         show::print(&preview::text(&job, indices, &Screen::stdout()))?;
     }
     Ok(Outcome::Fine)
+}
+
+/// A number of a task says nothing of which stage it is.
+fn refuse_tasks_of_stages(args: &CheckArgs) -> Result<(), Failure> {
+    let flags = [("--task", args.task), ("--limit", args.limit)];
+    match flags.into_iter().find_map(|(flag, n)| Some((flag, n?))) {
+        None => Ok(()),
+        Some((flag, n)) => Err(Failure::bad_input(format!(
+            "{flag}: found {n} together with a file of several jobs, of which `check` shows the first command each; \
+             give a file with one job"
+        ))),
+    }
 }
 
 fn indices(job: &Compiled, task: Option<u64>, limit: u64) -> Result<Range<u64>, Failure> {
@@ -119,6 +141,10 @@ mod tests {
         };
         let told = beyond_this_host([job(1), job(1 << 20)].iter()).unwrap_or_default();
         assert!(told.contains("needs 1048576 cores, and this host has "), "{told}");
+        let licensed = JobSpec { generic: [("licence".to_owned(), 1)].into(), ..job(1) };
+        let told = beyond_this_host([licensed].iter()).unwrap_or_default();
+        assert!(told.contains("needs 1 core, 1 licence, and this host has "), "{told}");
+        assert!(told.ends_with("cannot begin it here without `--offer licence=N`"), "{told}");
         assert_eq!(beyond_this_host([job(1)].iter()), None);
     }
 }

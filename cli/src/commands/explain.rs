@@ -95,7 +95,8 @@ fn is_of_a_manager(row: &ReasonRow) -> bool {
     matches!(row.reason, Reason::PilotsAway { .. } | Reason::SoonServed { .. })
 }
 
-/// Says of a job that is paused or can run nowhere, as things are, why it cannot: whoever waits for it must know.
+/// Says of a job that is paused or can run nowhere, as things are, why it cannot, and of platforms that rest or wait for
+/// a person that they do: whoever waits for it must know.
 pub async fn warn_of_nowhere(client: &Client, job: JobId, voice: &Voice) {
     // This is said on the way to something else, which finds a manager that is gone for itself.
     let Ok(explanation) = client.explain(&format!("job/{job}")).await else { return };
@@ -106,10 +107,14 @@ pub async fn warn_of_nowhere(client: &Client, job: JobId, voice: &Voice) {
     {
         voice.say(&format!("warning: job {job} cannot begin: {text}"));
     }
-    for row in &explanation.reasons {
-        if let ReasonRow { text, reason: Reason::JobPaused { .. } | Reason::PlatformRests { .. } } = row {
-            voice.say(&format!("warning: {text}"));
-        }
+    let is_told = |reason: &Reason| {
+        matches!(
+            reason,
+            Reason::JobPaused { .. } | Reason::PlatformRests { .. } | Reason::PersonAwaited { .. }
+        )
+    };
+    for row in explanation.reasons.iter().filter(|row| is_told(&row.reason)) {
+        voice.say(&format!("warning: {}", row.text));
     }
 }
 

@@ -21,7 +21,7 @@ use crate::{
 const EXAMPLES: &str = "\
 Examples:
   pilotfish fetch 3
-  pilotfish fetch 3.17 --to /tmp/look
+  mkdir look && pilotfish fetch 3.17 --to look
   pilotfish fetch last --overwrite
 
 Files are written where the job's `outputs` say, below the folder it was
@@ -37,7 +37,7 @@ pub struct FetchArgs {
     /// Which: 3, last, or 3.17
     #[arg(value_name = "JOB[.TASK]")]
     what: String,
-    /// Write below this folder instead of the one that the job was submitted from
+    /// Write below this folder, which is there, instead of the one that the job was submitted from
     #[arg(long, value_name = "FOLDER")]
     to: Option<PathBuf>,
     /// Replace files that Pilotfish did not write, or that were changed since
@@ -71,7 +71,7 @@ pub async fn run(args: FetchArgs) -> Result<Outcome, Failure> {
         if !folder.is_dir() {
             let shown = folder.display();
             return Err(Failure::bad_input(format!(
-                "found no folder {shown}; make it, or name another with --to"
+                "there is no folder `{shown}`; make it, or name another with --to"
             )));
         }
         let landing = Landing::open(&folder, args.overwrite);

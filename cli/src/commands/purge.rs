@@ -27,7 +27,8 @@ Only jobs that are over are removed, and only what the manager keeps of them:
 results, what tasks wrote, and their output files there. What was fetched or
 exported before stays, and so does what was learned of applications. A job from
 which another one takes files can only be removed with that one, or after it.
-It cannot be undone.";
+It cannot be undone. A manager must be running: `pilotfish serve --dir .pilotfish`
+starts one for the jobs of a `run`, and `pilotfish stop` ends it.";
 
 /// Which.
 #[derive(Args)]

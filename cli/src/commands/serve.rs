@@ -29,6 +29,7 @@ use crate::{
     access::{self, DEFAULT_NAME, Standing, shell_path, show_path},
     failure::{Failure, Outcome, without_numbers},
     in_process,
+    input::overrides::cores,
     interrupts::Interrupts,
     logging,
     show::{self, quote::quoted},
@@ -79,7 +80,7 @@ pub struct ServeArgs {
     #[arg(long, value_enum)]
     tls: Option<TlsArg>,
     /// Cores of each pilot on this machine [default: all this process may use]
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = cores)]
     cores: Option<u32>,
     /// Pilots on this machine at most
     #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = PILOTS_MAX)]
@@ -296,9 +297,6 @@ fn config(args: &ServeArgs, folder: PathBuf) -> Result<(Config, ManagerFile), Fa
         })?,
         None => ManagerFile::default(),
     };
-    if args.cores == Some(0) {
-        return Err(Failure::bad_input("--cores: found 0; give at least 1"));
-    }
     if args.pilots_max == 0 {
         return Err(Failure::bad_input("--pilots-max: found 0; give at least 1, or --no-local"));
     }

@@ -63,10 +63,18 @@ struct CheckArgs {
 /// No store, or one that cannot be read for another reason than damage.
 pub async fn run(args: StoreArgs) -> Result<Outcome, Failure> {
     let StoreCommand::Check(args) = args.command;
-    let folder = match access::find(&args.place).await? {
-        access::Found::Live(_, folder) => folder,
-        access::Found::Store(left) => left.folder,
+    let folder = match access::named_folder(&args.place)? {
+        // It is looked into, whether a manager runs there or not.
+        Some(folder) => folder,
+        None => match access::find(&args.place).await? {
+            access::Found::Live(_, folder) => folder,
+            access::Found::Store(left) => left.folder,
+        },
     };
+    if !folder.exists() {
+        let shown = show_path(&folder);
+        return Err(Failure::bad_input(format!("there is no folder {shown}; name the manager's own folder")));
+    }
     if !folder.join(STORE_FILE).is_file() {
         let shown = show_path(&folder);
         return Err(Failure::bad_input(format!(

@@ -1,6 +1,6 @@
 //! `pilotfish tasks`: the tasks of a job in a table, page by page.
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use protocol::api::TaskRow;
 use scheduler::{engine::interface::TaskFilter, ids::JobId, ranges::TaskSet};
@@ -61,7 +61,7 @@ pub struct TasksArgs {
 }
 
 /// States of tasks, as flags name them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum StateArg {
     /// Every task
     All,
@@ -110,7 +110,7 @@ pub async fn run(args: TasksArgs) -> Result<Outcome, Failure> {
         if args.view.quiet {
             return Ok(rows.iter().map(|row| format!("{job}.{}\n", row.index)).collect());
         }
-        let mut text = table(&rows).render_or("no tasks", screen);
+        let mut text = table(&rows).render_or(&none_text(&args), screen);
         if let Some(line) = cut_line(&rows) {
             text.push_str(&screen.paint(Ink::Dim, &line));
             text.push('\n');
@@ -123,6 +123,17 @@ pub async fn run(args: TasksArgs) -> Result<Outcome, Failure> {
         Ok(text)
     };
     args.watch.show(view).await
+}
+
+/// What is said where no task is as wanted: the job may have others.
+fn none_text(args: &TasksArgs) -> String {
+    let state = if args.failed { StateArg::Failed } else { args.state };
+    let word = match state.to_possible_value() {
+        Some(value) if state != StateArg::All => format!("{} ", value.get_name()),
+        Some(_) | None => String::new(),
+    };
+    let from = if args.from > 0 { format!(" from {} on", count(args.from)) } else { String::new() };
+    format!("no {word}tasks{from}")
 }
 
 /// The rows asked for, and where the next ones begin.

@@ -36,7 +36,7 @@ Examples:
   pilotfish user revoke ann";
 
 /// Quotas in bytes.
-const IN_BYTES: [&str; 2] = ["values", "output"];
+const IN_BYTES: [&str; 3] = ["values", "output", "files"];
 
 const ADD_EXAMPLES: &str = "\
 Examples:

@@ -91,7 +91,7 @@ pub async fn run(args: WaitArgs) -> Result<Outcome, Failure> {
     let Some(ended) = unless_interrupted(all, &again).await? else { return Ok(Outcome::Interrupted) };
     let ended = match ended {
         Some(ended) => ended,
-        None => match tell_state(client, &jobs, args.timeout.as_deref().unwrap_or_default()).await {
+        None => match tell_state(client, &jobs, &args).await {
             Some(ended) => ended,
             None => return Ok(Outcome::TimedOut),
         },
@@ -148,7 +148,8 @@ async fn all_over(client: &Client, jobs: &[JobId], args: &WaitArgs) -> Result<Ve
 
 /// Says on standard error how far jobs are that took longer than somebody would wait. Returns them if all are over after
 /// all.
-async fn tell_state(client: &Client, jobs: &[JobId], after: &str) -> Option<Vec<JobView>> {
+async fn tell_state(client: &Client, jobs: &[JobId], args: &WaitArgs) -> Option<Vec<JobView>> {
+    let (after, place) = (args.timeout.as_deref().unwrap_or_default(), args.view.place.flags());
     // A manager that is gone by now has no numbers; that the time is up is told anyway.
     let views = match tokio::time::timeout(LAST_LOOK_LIMIT, views_of(client, jobs)).await {
         Ok(Ok(views)) => views,
@@ -159,9 +160,13 @@ async fn tell_state(client: &Client, jobs: &[JobId], after: &str) -> Option<Vec<
     }
     let open: Vec<&JobView> = views.iter().filter(|job| job.ended_at.is_none()).collect();
     for job in &open {
-        let state = if job.state == "paused" { "paused" } else { "running" };
+        let (state, why) = match (job.state.as_str(), job.counts.running) {
+            ("paused", _) => ("paused", String::new()),
+            (_, 0) => ("waiting", format!("; `pilotfish explain job {}{place}` says why", job.id)),
+            _ => ("running", String::new()),
+        };
         let (done, total) = (count(job.counts.done), count(job.counts.total));
-        show::say(&format!("job {}: still {state} after {after}: {done} of {total} done", job.id));
+        show::say(&format!("job {}: still {state} after {after}: {done} of {total} done{why}", job.id));
     }
     if open.is_empty() {
         show::say(&format!("not all is over after {after}"));

@@ -59,15 +59,18 @@ pub fn missed(spec: &JobSpec, is_set: impl Fn(&str) -> bool) -> BTreeSet<&str> {
 }
 
 /// What is to be said of a number of threads that is set here, is another one than tasks get, and does not go along.
-pub fn missed_threads(spec: &JobSpec, here: Option<&OsStr>) -> Option<String> {
+/// A command has no fields to name it in.
+pub fn missed_threads(spec: &JobSpec, here: Option<&OsStr>, is_command: bool) -> Option<String> {
     let here = here?.to_string_lossy();
     let is_made = shell_lines(spec).iter().any(|line| is_made_in(line, THREADS));
     if spec.env.contains_key(THREADS) || is_made || here == spec.cores.to_string() {
         return None;
     }
-    Some(format!(
-        "{THREADS} is set to {here} here; tasks get the number of their cores: name it in `env` or `env_from`"
-    ))
+    let way = match is_command {
+        true => format!("`--env {THREADS}={here}` takes it"),
+        false => "name it in `env` or `env_from`".to_owned(),
+    };
+    Some(format!("{THREADS} is set to {here} here; tasks get the number of their cores: {way}"))
 }
 
 /// Values of `env` that look as if a shell read them, which none does. What was taken along as it is here is meant so.
@@ -213,11 +216,14 @@ mod tests {
             let mut spec = JobSpec::new(CommandLine::Shell(line.into()), "/".into());
             spec.env.extend(env.map(|value| ("OMP_NUM_THREADS".to_owned(), value.to_owned())));
             spec.cores = 2;
-            missed_threads(&spec, here.map(OsStr::new))
+            missed_threads(&spec, here.map(OsStr::new), line.starts_with("command"))
         };
         let said = "OMP_NUM_THREADS is set to 3 here; tasks get the number of their cores: name it in `env` or \
                     `env_from`";
         assert_eq!(told("./x", None, Some("3")).as_deref(), Some(said));
+        let said = "OMP_NUM_THREADS is set to 3 here; tasks get the number of their cores: `--env OMP_NUM_THREADS=3` \
+                    takes it";
+        assert_eq!(told("command x", None, Some("3")).as_deref(), Some(said));
         assert_eq!(told("./x", None, Some("2")), None, "it is the same");
         assert_eq!(told("./x", None, None), None);
         assert_eq!(told("./x", Some("3"), Some("3")), None);

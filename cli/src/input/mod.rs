@@ -2,11 +2,12 @@
 //! say of it. The result is the same resolved job either way.
 
 mod environment;
-mod overrides;
+pub mod overrides;
 mod parallel;
 mod program;
 mod shell_line;
 mod sources;
+mod standard_input;
 mod unread;
 
 use std::{
@@ -66,18 +67,21 @@ pub struct JobInput {
 }
 
 /// What tasks will not have of what the command reads, and what others will see of it: a line each.
-fn doubts_of(spec: &JobSpec) -> Vec<String> {
+/// A command has no fields: what goes along with it is said with flags.
+fn doubts_of(spec: &JobSpec, is_command: bool) -> Vec<String> {
     let mut doubts = Vec::new();
     let missed = environment::missed(spec, |name| std::env::var_os(name).is_some());
     for name in missed.iter().take(N_DOUBTS_MAX) {
         let refusal = std::env::var_os(name).and_then(|value| env_from_refusal(name, &value));
         let way = match refusal {
             Some((what, way)) => format!("it {what}; {way}"),
+            None if is_command => format!("`--env {name}=\"${name}\"` takes it"),
             None => format!("`env_from: [{name}]` takes it"),
         };
         doubts.push(format!("the command reads ${name}, which is set here and does not go along; {way}"));
     }
-    doubts.extend(environment::missed_threads(spec, std::env::var_os("OMP_NUM_THREADS").as_deref()));
+    let n_threads = std::env::var_os("OMP_NUM_THREADS");
+    doubts.extend(environment::missed_threads(spec, n_threads.as_deref(), is_command));
     let words: Vec<&str> = match &spec.command {
         CommandLine::Args(args) => args.iter().map(String::as_str).collect(),
         CommandLine::Shell(line) => vec![line],
@@ -110,11 +114,48 @@ fn doubts_of(spec: &JobSpec) -> Vec<String> {
     doubts
 }
 
+/// Tells of what tasks need and this host has not.
+fn warn_of_absent(problem: &Problem) {
+    let told = match problem.found.ends_with("\\r") {
+        // The file is here, and what is wrong with it is wrong everywhere.
+        true => problem.to_string(),
+        false => format!("{}: {} here; tasks need it where they run", problem.path, problem.sentence()),
+    };
+    show::say(&format!("warning: {told}"));
+}
+
+/// What the tasks of stages need and this host has not. Files of stages that wait may come from those that go before.
+fn absent_of(stages: &[StageSpec]) -> Vec<Problem> {
+    let mut told = BTreeSet::new();
+    let absent = stages.iter().flat_map(|stage| {
+        let (job, is_first) = (&stage.job, stage.after.is_empty());
+        let program = program::missing(job).or_else(|| program::missing_of_line(job));
+        let program = program.filter(|_| is_first || !program::is_path(job));
+        let input = standard_input::missing(job).filter(|_| is_first);
+        program.into_iter().chain(input).map(|problem| stage.problem(problem))
+    });
+    absent.filter(|problem| told.insert(problem.found.clone())).take(N_DOUBTS_MAX).collect()
+}
+
 /// Values of `env` that are hardly meant as they stand.
 fn literals_of(spec: &JobSpec) -> Vec<Problem> {
     let mut literals = environment::taken_literally(spec, |name| std::env::var_os(name));
     literals.truncate(N_DOUBTS_MAX);
     literals
+}
+
+/// ``parameters `y`, `z` are used nowhere``
+fn unused_line(names: &[&str]) -> Option<String> {
+    let quoted: Vec<String> = names.iter().take(N_DOUBTS_MAX).map(|name| format!("`{name}`")).collect();
+    let more = match names.len().saturating_sub(N_DOUBTS_MAX) {
+        0 => String::new(),
+        n => format!(" and {} more", count(n as u64)),
+    };
+    match names {
+        [] => None,
+        [name] => Some(format!("parameter `{name}` is used nowhere")),
+        _ => Some(format!("parameters {}{more} are used nowhere", quoted.join(", "))),
+    }
 }
 
 impl JobInput {
@@ -220,8 +261,9 @@ impl JobInput {
             return Err(self.placed(problems).into());
         }
         self.warn_of_unread_input(workflow.stages.iter().map(|stage| &stage.job));
+        absent_of(&workflow.stages).iter().for_each(warn_of_absent);
         let doubts: BTreeSet<String> =
-            workflow.stages.iter().flat_map(|stage| doubts_of(&stage.job)).collect();
+            workflow.stages.iter().flat_map(|stage| doubts_of(&stage.job, false)).collect();
         for doubt in doubts {
             show::say(&format!("warning: {doubt}"));
         }
@@ -258,14 +300,7 @@ impl JobInput {
     pub fn resolve_for_others(&self) -> Result<JobSpec, Failure> {
         let spec = self.resolve()?;
         if let Some(problem) = program::missing(&spec) {
-            let told = match problem.found.ends_with("\\r") {
-                // The file is here, and what is wrong with it is wrong everywhere.
-                true => problem.to_string(),
-                false => {
-                    format!("{}: {} here; tasks need it where they run", problem.path, problem.sentence())
-                }
-            };
-            show::say(&format!("warning: {told}"));
+            warn_of_absent(&problem);
         }
         self.say_doubts(&spec);
         Ok(spec)
@@ -273,7 +308,9 @@ impl JobInput {
 
     fn say_doubts(&self, spec: &JobSpec) {
         self.warn_of_unread_input([spec]);
-        for doubt in doubts_of(spec) {
+        let absent = program::missing_of_line(spec).into_iter().chain(standard_input::missing(spec));
+        absent.for_each(|problem| warn_of_absent(&problem));
+        for doubt in doubts_of(spec, !self.command.is_empty()) {
             show::say(&format!("warning: {doubt}"));
         }
         self.warn(literals_of(spec));
@@ -310,14 +347,8 @@ impl JobInput {
         let has_base =
             |name: &str| job.spec().sweep.names().any(|other| other.strip_prefix('_') == Some(name));
         let is_meant = |name: &&str| !self.command.is_empty() && (*name == ARRAY || has_base(name));
-        let unused = unused.into_iter().filter(|name| !is_meant(name));
-        let mut doubts: Vec<String> =
-            unused.map(|name| format!("parameter `{name}` is used nowhere")).collect();
-        if doubts.len() > N_DOUBTS_MAX {
-            let n_more = count((doubts.len() - N_DOUBTS_MAX) as u64);
-            doubts.truncate(N_DOUBTS_MAX);
-            doubts.push(format!("{n_more} more parameters are used nowhere"));
-        }
+        let unused: Vec<&str> = unused.into_iter().filter(|name| !is_meant(name)).collect();
+        let mut doubts: Vec<String> = unused_line(&unused).into_iter().collect();
         doubts.extend(job.almost_placeholders().into_iter().take(N_DOUBTS_MAX).map(|(path, text)| {
             format!(
                 "{path}: `{text}` is no placeholder and stays as it is; placeholders are like {{x}}, {{x.stem}}, {{x:06}}, {{x:.3}}"

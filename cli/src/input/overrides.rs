@@ -61,7 +61,11 @@ fn priority(text: &str) -> Result<i32, String> {
     text.parse().map_err(|_| format!("write a whole number from {} to {}", i32::MIN, i32::MAX))
 }
 
-fn cores(text: &str) -> Result<u32, String> {
+/// Cores of a task or of a pilot, within the limit of a job.
+///
+/// # Errors
+/// What to write instead.
+pub fn cores(text: &str) -> Result<u32, String> {
     within(text, 1..=limits::CORES_MAX)
 }
 

@@ -9,16 +9,64 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use protocol::job::{CommandLine, JobSpec, LineEnds, Problem, SHEBANG_BYTES_MAX, interpreter};
+use protocol::job::{CommandLine, JobSpec, LineEnds, Problem, SHEBANG_BYTES_MAX, WorkDirPolicy, interpreter};
 
 /// What the C library searches when PATH is not set.
 const PATH_DEFAULT: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// Words that begin a command and that no folder of PATH need have: the shell's own, and functions that sites give it.
+const OF_SHELLS: &str = "\
+    . : alias bg bind break builtin caller case cd command compgen complete conda continue coproc declare \
+    dirs disown do done echo elif else enable esac eval exec exit export false fc fg fi for function getopts \
+    hash help history if jobs kill let local logout mapfile ml module popd printf pushd pwd read readarray \
+    readonly return select set shift shopt source suspend test then time times trap true type typeset ulimit \
+    umask unalias unset until wait while";
 
 /// What is wrong with the program here, if it can be known before any task runs: shell lines and names
 /// with placeholders are not looked at.
 pub fn missing(spec: &JobSpec) -> Option<Problem> {
     let CommandLine::Args(args) = &spec.command else { return None };
     let program = args.first().filter(|program| !program.contains('{'))?;
+    problem_of(spec, program)
+}
+
+/// The same of the program that a shell line begins with. That is a doubt: a shell may have a function of that name.
+pub fn missing_of_line(spec: &JobSpec) -> Option<Problem> {
+    let CommandLine::Shell(line) = &spec.command else { return None };
+    let program = first_program(line)?;
+    // In another folder it is another program.
+    let is_elsewhere = spec.workdir != WorkDirPolicy::Submit;
+    match is_elsewhere && program.contains('/') && !program.starts_with('/') {
+        true => None,
+        false => problem_of(spec, program),
+    }
+}
+
+/// Whether the command begins with a path, which what runs before may make.
+pub fn is_path(spec: &JobSpec) -> bool {
+    match &spec.command {
+        CommandLine::Args(args) => args.first().is_some_and(|program| program.contains('/')),
+        CommandLine::Shell(line) => first_program(line).is_some_and(|program| program.contains('/')),
+    }
+}
+
+/// The program that a shell line begins with, where that is a plain word and none of the shell's.
+fn first_program(line: &str) -> Option<&str> {
+    // Such a line says itself what becomes of a program that is not there, or where one is.
+    if line.contains("||") || line.contains("PATH") {
+        return None;
+    }
+    let is_plain = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || "_-./+:,".contains(c));
+    let is_assignment = |word: &&str| word.split_once('=').is_some_and(|(_, value)| is_plain(value));
+    let mut words = line.split_whitespace().skip_while(is_assignment);
+    let program = words.next()?.trim_end_matches(';');
+    let is_function = words.next().is_some_and(|word| word.starts_with('('));
+    let is_of_shells = OF_SHELLS.split(' ').any(|word| word == program);
+    let is_program = !program.is_empty() && is_plain(program) && !is_of_shells && !is_function;
+    is_program.then_some(program)
+}
+
+fn problem_of(spec: &JobSpec, program: &str) -> Option<Problem> {
     let found = |what: &str| format!("the program `{program}`, which {what}");
     let (files, nowhere, hint) = if program.contains('/') {
         (vec![spec.base_dir.join(program)], "does not exist", "check the path")
@@ -76,9 +124,9 @@ fn script_problem(file: &Path, found: impl Fn(&str) -> String) -> Option<Problem
 mod tests {
     use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
 
-    use protocol::job::{CommandLine, JobSpec};
+    use protocol::job::{CommandLine, JobSpec, WorkDirPolicy};
 
-    use super::missing;
+    use super::{is_path, missing, missing_of_line};
 
     fn told(args: &[&str], path: Option<&str>) -> Option<String> {
         let args = args.iter().map(|arg| (*arg).to_owned()).collect();
@@ -143,5 +191,36 @@ mod tests {
         assert_eq!(told(&["sh"], Some("{index}")), None);
         let spec = JobSpec::new(CommandLine::Shell("no-such-program".to_owned()), PathBuf::from("/"));
         assert_eq!(missing(&spec), None);
+    }
+
+    #[test]
+    fn of_a_shell_line_the_first_program_is_looked_for() {
+        let of = |line: &str| JobSpec::new(CommandLine::Shell(line.to_owned()), PathBuf::from("/etc"));
+        let told = |line: &str| missing_of_line(&of(line)).map(|problem| problem.sentence());
+        let nowhere = Some("program `no-such-program` is in no folder of PATH");
+        for line in ["no-such-program", "no-such-program; ls", "A=1 B=x/y no-such-program {x} | sort > out"] {
+            assert_eq!(told(line).as_deref(), nowhere, "{line}");
+        }
+        assert_eq!(told("./no-such x").as_deref(), Some("program `./no-such` does not exist"));
+        for well in [
+            "sh -c true",
+            "set -e\nno-such-program",
+            "cd /tmp && no-such-program",
+            "module load x; no-such-program",
+            "no-such-program || true",
+            "PATH=/opt/bin no-such-program",
+            "A=\"x no-such-program\" ls",
+            "no-such-program () { ls; }; no-such-program",
+            "$PROGRAM x",
+            "{program} x",
+            "# no-such-program",
+            "(no-such-program)",
+            "",
+        ] {
+            assert_eq!(told(well), None, "{well}");
+        }
+        let scratch = JobSpec { workdir: WorkDirPolicy::Scratch, ..of("./no-such x") };
+        assert_eq!(missing_of_line(&scratch), None);
+        assert_eq!((is_path(&scratch), is_path(&of("A=1 sh ./x"))), (true, false));
     }
 }

@@ -22,6 +22,8 @@ use crate::{
 
 /// The job's number in previews: it has none yet.
 const JOB_ID: u64 = 0;
+/// So many variables that are as here are shown before a command.
+const N_AS_HERE_SHOWN: usize = 5;
 
 /// A preview for programs.
 #[derive(Serialize)]
@@ -65,8 +67,19 @@ pub fn text(job: &Compiled, indices: Range<u64>, screen: &Screen) -> String {
     for output in &spec.outputs {
         facts.add("leaves", format!("{} → {}", output.from, output.to));
     }
+    let mut n_as_here = 0;
+    let mut tasks = Vec::new();
     for index in indices.clone() {
-        facts.add(format!("task {index}"), task_text(&job.task(JOB_ID, index)));
+        let mut task = job.task(JOB_ID, index);
+        n_as_here = n_as_here.max(leave_out_what_is_as_here(&mut task, |name| std::env::var(name).ok()));
+        tasks.push((format!("task {index}"), task_text(&task)));
+    }
+    if n_as_here > 0 {
+        let n_as_here = counted(n_as_here, "variable");
+        facts.add("environment", format!("{n_as_here} as here; --json shows them"));
+    }
+    for (name, text) in tasks {
+        facts.add(name, text);
     }
     if indices.start == 0 && indices.end < job.n_tasks() {
         facts.add("…", format!("and {} more", count(job.n_tasks() - indices.end)));
@@ -140,6 +153,18 @@ fn needs_text(spec: &JobSpec) -> String {
     parts.join(", ")
 }
 
+/// A whole environment that the task takes along would hide its command: takes those variables away whose value is that
+/// of here, and says how many they were. A few may stay.
+fn leave_out_what_is_as_here(task: &mut TaskCommand, here: impl Fn(&str) -> Option<String>) -> u64 {
+    let is_as_here = |(name, value): &(String, String)| here(name).as_ref() == Some(value);
+    let n_as_here = task.env.iter().filter(|entry| is_as_here(entry)).count();
+    if n_as_here <= N_AS_HERE_SHOWN {
+        return 0;
+    }
+    task.env.retain(|entry| !is_as_here(entry));
+    n_as_here as u64
+}
+
 fn task_text(task: &TaskCommand) -> String {
     let env: Vec<String> =
         task.env.iter().map(|(name, value)| format!("{name}={} ", quote::quoted(value))).collect();
@@ -159,13 +184,29 @@ mod tests {
         sweep::{Values, parse_array},
     };
 
-    use super::{text, values_text};
+    use super::{N_AS_HERE_SHOWN, leave_out_what_is_as_here, text, values_text};
     use crate::show::Screen;
 
     #[test]
     fn values_with_commas_are_told_from_two_values() {
         let values = Values::Texts(vec!["1,5".to_owned(), "3".to_owned(), "a b".to_owned()].into());
         assert_eq!(values_text(&values), "3 values: '1,5', 3, 'a b'");
+    }
+
+    #[test]
+    fn a_whole_environment_does_not_hide_the_command() {
+        let shown = |n: usize| {
+            let mut spec = JobSpec::new(CommandLine::Args(vec!["sim".to_owned()]), PathBuf::from("/w"));
+            spec.env = (0..n).map(|n| (format!("V{n}"), "same".to_owned())).collect();
+            spec.env.insert("MINE".to_owned(), "other".to_owned());
+            let mut task = spec.compile().unwrap().task(0, 0);
+            let value = |name: &str| if name == "MINE" { "mine" } else { "same" };
+            let here = |name: &str| Some(value(name).to_owned());
+            let n_as_here = leave_out_what_is_as_here(&mut task, here);
+            (n_as_here, task.env.len())
+        };
+        assert_eq!(shown(N_AS_HERE_SHOWN), (0, N_AS_HERE_SHOWN + 1));
+        assert_eq!(shown(40), (40, 1));
     }
 
     #[test]

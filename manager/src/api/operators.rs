@@ -4,7 +4,7 @@ use axum::{extract::State, http::StatusCode, response::Response};
 use profiles::{platform::N_PILOTS_MAX, price::amount, quantity::core_hours};
 use protocol::api::{
     Allocations, AllocationsQuery, CancelRequest, DeclareRequest, ForgetRequest, LimitsRequest, Profiles,
-    ReloadRequest,
+    ReloadRequest, Reloaded,
 };
 use scheduler::{
     engine::{
@@ -118,7 +118,8 @@ pub(super) async fn reload(
     // Whoever serves no more has ended, too.
     let _ = context.state.reload.send(Reload { answer }).await;
     let reloaded = answered.await.map_err(|_| Ended)?.map_err(ApiError::bad_request)?;
-    tracing::info!(user = user.name, file, ?reloaded, "the configuration was read again");
+    let what = words_of(&reloaded);
+    tracing::info!(user = user.name, file, what, "the configuration was read again");
     Ok(json(StatusCode::OK, &reloaded))
 }
 
@@ -243,7 +244,8 @@ async fn change(
     change: PlatformChange,
 ) -> Result<Response, ApiError> {
     check_operator(user)?;
-    tracing::info!(user = user.name, platform, ?change, "change of a platform asked for");
+    let asked = change_in_words(&change);
+    tracing::info!(user = user.name, platform, asked, "change of a platform asked for");
     let event = |request| Event::PlatformChangeAsked { request, platform, change };
     match context.state.handle.ask(event).await? {
         Answer::PlatformChanged(view) => Ok(json(StatusCode::OK, &*view)),
@@ -254,4 +256,80 @@ async fn change(
 
 pub(super) fn check_operator(user: &User) -> Result<(), ApiError> {
     if user.is_operator { Ok(()) } else { Err(ApiError::not_operator(&user.name)) }
+}
+
+/// What became of a configuration that was read again, as the log has it: what is not so is left out.
+fn words_of(reloaded: &Reloaded) -> String {
+    let Reloaded {
+        attached,
+        changed,
+        waiting,
+        fields: _,
+        detached,
+        without_tls,
+        quotas,
+        unlisted,
+        others_wait: _,
+        others,
+    } = reloaded;
+    let lists = [
+        ("attached", attached),
+        ("changed", changed),
+        ("changed with the next start", waiting),
+        ("still detached", detached),
+        ("not attached without TLS", without_tls),
+        ("not in the file any more", unlisted),
+        ("settings of the next start", others),
+    ];
+    let lists = lists.into_iter().filter(|(_, names)| !names.is_empty());
+    let mut told: Vec<String> = lists.map(|(what, names)| format!("{what}: {}", names.join(", "))).collect();
+    told.extend(quotas.then(|| "quotas of users changed".to_owned()));
+    if told.is_empty() { "nothing changed".to_owned() } else { told.join("; ") }
+}
+
+/// What is wanted of a platform, as the log has it.
+fn change_in_words(change: &PlatformChange) -> String {
+    match change {
+        PlatformChange::Mode(PlatformMode::Active) => "active".to_owned(),
+        PlatformChange::Mode(PlatformMode::Paused) => "paused".to_owned(),
+        PlatformChange::Mode(PlatformMode::Draining) => "draining".to_owned(),
+        PlatformChange::Mode(PlatformMode::Detached) => "detached".to_owned(),
+        PlatformChange::Limits { n_pilots_max, limits } => {
+            let number = |most: Option<u32>| most.map(|most| most.to_string());
+            let hours = |most: Option<Span>| most.map(|most| format!("{:.2}", most.as_secs_f64() / 3600.0));
+            let named = [
+                ("pilots_max", Some(n_pilots_max.to_string())),
+                ("queued_max", number(limits.n_queued_max)),
+                ("submissions_per_minute", number(limits.n_submissions_per_minute)),
+                ("core_hours", hours(limits.core_time_max)),
+                ("user_core_hours", hours(limits.user_core_time_max)),
+                ("budget", limits.cost_max.map(|most| most.to_string())),
+            ];
+            let named = named.into_iter().filter_map(|(name, most)| Some(format!("{name} {}", most?)));
+            named.collect::<Vec<_>>().join(", ")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{PlatformChange, PlatformLimits, PlatformMode, Reloaded, Span, change_in_words, words_of};
+
+    #[test]
+    fn the_log_has_changes_in_words() {
+        assert_eq!(words_of(&Reloaded::default()), "nothing changed");
+        let reloaded = Reloaded {
+            attached: vec!["a".to_owned(), "b".to_owned()],
+            others: vec!["limits.grace".to_owned()],
+            quotas: true,
+            ..Reloaded::default()
+        };
+        let told = "attached: a, b; settings of the next start: limits.grace; quotas of users changed";
+        assert_eq!(words_of(&reloaded), told);
+        assert_eq!(change_in_words(&PlatformChange::Mode(PlatformMode::Paused)), "paused");
+        let limits =
+            PlatformLimits { core_time_max: Some(Span::from_secs(5400)), ..PlatformLimits::default() };
+        let change = PlatformChange::Limits { n_pilots_max: 4, limits };
+        assert_eq!(change_in_words(&change), "pilots_max 4, core_hours 1.50");
+    }
 }

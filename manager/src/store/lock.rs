@@ -128,10 +128,9 @@ fn refuse_folder_of_other_things(folder: &Path) -> io::Result<()> {
                 io::ErrorKind::PermissionDenied,
                 format!(
                     "it has other things in it ({}), and a manager's folder is closed to others; name a folder of its own, \
-                     such as {}, or, if it is the manager's: chmod 700 {}",
+                     such as {}",
                     name.to_string_lossy(),
-                    folder.join(".pilotfish").display(),
-                    folder.display()
+                    folder.join(".pilotfish").display()
                 ),
             ));
         }

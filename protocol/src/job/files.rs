@@ -753,9 +753,16 @@ impl JobSpec {
 
     /// The stores that its inputs and outputs name, each once.
     pub fn stores(&self) -> BTreeSet<&str> {
-        let texts =
-            self.inputs.iter().map(|input| &input.from).chain(self.outputs.iter().map(|output| &output.to));
-        texts.filter_map(|text| store_of(text)).collect()
+        self.places_in_stores().filter_map(|(_, text)| store_of(text)).collect()
+    }
+
+    /// The fields of its inputs and outputs that name places in stores, like `inputs[0].from`, with what they say.
+    pub fn places_in_stores(&self) -> impl Iterator<Item = (String, &str)> {
+        let inputs = self.inputs.iter().map(|input| input.from.as_str()).enumerate();
+        let outputs = self.outputs.iter().map(|output| output.to.as_str()).enumerate();
+        let inputs = inputs.map(|(n, text)| (format!("inputs[{n}].from"), text));
+        let outputs = outputs.map(|(n, text)| (format!("outputs[{n}].to"), text));
+        inputs.chain(outputs).filter(|(_, text)| store_of(text).is_some())
     }
 
     /// All objects that the job's inputs name, with their sizes.

@@ -213,7 +213,7 @@ impl<'w> Check<'w> {
                 let shown = quoted(&target.to_string_lossy());
                 if targets.insert(target, taken.input).is_some() {
                     let found = format!("{shown} a second time for task {}", self.task_name(stage, task));
-                    let expected = "two files cannot have one name; say `to`";
+                    let expected = "two files cannot have one name; set `to`";
                     return Err(self.of_input(stage, &taken, found, expected));
                 }
             }

@@ -309,7 +309,7 @@ impl Check {
             }
             let shown = quoted(&input.to.to_string_lossy());
             if let Some(other) = taken.insert(input.to, n) {
-                let expected = "two files cannot have one name; say `to`";
+                let expected = "two files cannot have one name; set `to`";
                 self.add(format!("inputs[{n}]"), format!("{shown} also of inputs[{other}]"), expected);
                 return None;
             }
@@ -321,7 +321,7 @@ impl Check {
         if let Some((n, path, above, other)) = taken.iter().find_map(below_a_file) {
             let (path, above) = (quoted(&path.to_string_lossy()), quoted(&above.to_string_lossy()));
             let found = format!("{path} below {above}, a file of inputs[{other}]");
-            self.add(format!("inputs[{n}]"), found, "a file is no folder; say `to`");
+            self.add(format!("inputs[{n}]"), found, "a file is no folder; set `to`");
             return None;
         }
         Some((taken.len() + written.len() - n_before) as u64)

@@ -277,12 +277,17 @@ impl Reader<'_> {
         (!ends.is_empty()).then_some(Reason::EndedWith { ends })
     }
 
-    /// Pilots that have room for a task of the job when they are free, where its user may have some.
-    fn pilots_for(&self, job: &Job) -> Vec<(PilotId, &Pilot)> {
+    /// Pilots that have room for a task of the job when they are free.
+    fn pilots_that_fit(&self, job: &Job) -> impl Iterator<Item = (PilotId, &Pilot)> {
         let needs = &job.request.needs.resources;
         let all = self.volatile.pilots.keys();
         all.filter_map(|pilot| Some((*pilot, self.durable.pilots().get(pilot)?)))
-            .filter(|(_, pilot)| pilot.drain.is_none() && needs.fits_in(&pilot.node.capacity))
+            .filter(move |(_, pilot)| pilot.drain.is_none() && needs.fits_in(&pilot.node.capacity))
+    }
+
+    /// Those of them where its user may have a task.
+    fn pilots_for(&self, job: &Job) -> Vec<(PilotId, &Pilot)> {
+        self.pilots_that_fit(job)
             .filter(|(_, pilot)| limits::n_allowed(self.durable, self.volatile, pilot.platform, job) > 0)
             .collect()
     }
@@ -397,7 +402,11 @@ impl Reader<'_> {
             reasons.extend(self.what_queues_say(id, &spec.name));
         }
         let waiting = self.durable.allocations().values().filter(|a| a.is_live() && a.is_unused());
-        reasons.push(Reason::NoPilot { n_allocations: waiting.count() as u64 });
+        let n_allocations = waiting.count() as u64;
+        // Pilots may be there where the user's budget is used up, which is told before.
+        if n_allocations > 0 || self.pilots_that_fit(job).next().is_none() {
+            reasons.push(Reason::NoPilot { n_allocations });
+        }
         reasons
     }
 
@@ -581,7 +590,9 @@ impl Reader<'_> {
             }
         };
         let allowed = limits::room(self.settings, self.durable, self.volatile, (*id, spec), self.now);
-        let mut reasons = Vec::from_iter(allowed.bound);
+        // What would bind only if more were wanted stops nothing.
+        let n_allowed = (allowed.n as u64).saturating_mul(u64::from(spec.n_nodes));
+        let mut reasons = Vec::from_iter(allowed.bound.filter(|_| n_allowed == 0 || n_allowed < n_wanted));
         reasons.extend(self.what_fails(*id, name));
         reasons.extend(self.what_queues_say(*id, name));
         for allocation in live() {

@@ -75,7 +75,7 @@ pub struct AttachArgs {
     /// The host where its commands are run: [user@]host[:port], ssh://[user@]host[:port], or a word of ~/.ssh/config
     #[arg(long, value_name = "HOST")]
     ssh: Option<String>,
-    /// Read this instead of ~/.ssh/config
+    /// Read this instead of ~/.ssh/config (absolute)
     #[arg(long, value_name = "FILE", requires = "ssh")]
     ssh_config: Option<String>,
     /// The partition, queue or class
@@ -156,12 +156,7 @@ const BATCH: [&str; 4] = ["slurm", "pbs", "gridengine", "loadleveler"];
 /// # Errors
 /// What was given makes no sense; nothing can be found out there; a file that is not changed here.
 pub(super) async fn run(args: &AttachArgs) -> Result<Outcome, Failure> {
-    if args.adapter == "hosts" && args.ssh.is_none() {
-        return Err(Failure::bad_input(format!(
-            "found no host of `{}`; say where it is with --ssh HOST",
-            args.name
-        )));
-    }
+    refuse_incomplete(args)?;
     read(args)?;
     let mut interrupts = Interrupts::listen()?;
     let found = tokio::select! {
@@ -211,6 +206,20 @@ pub(super) async fn run(args: &AttachArgs) -> Result<Outcome, Failure> {
     Ok(Outcome::Fine)
 }
 
+/// Refuses a platform of which nothing can be found out with what was given.
+fn refuse_incomplete(args: &AttachArgs) -> Result<(), Failure> {
+    let name = &args.name;
+    match args.adapter.as_str() {
+        "hosts" if args.ssh.is_none() => {
+            Err(Failure::bad_input(format!("found no host of `{name}`; say where it is with --ssh HOST")))
+        }
+        openstack::NAME if args.image.is_none() => Err(Failure::bad_input(format!(
+            "found no image of `{name}`; say what its servers boot with --image NAME"
+        ))),
+        _ => Ok(()),
+    }
+}
+
 /// The text with a line by which pilots on nodes reach the manager, which listens on a loopback address else, and
 /// what is said of that. A `listen` that is there is left as it is.
 fn with_way_home(args: &AttachArgs, file: &ManagerFile, text: String) -> (String, Option<String>) {
@@ -226,7 +235,7 @@ fn with_way_home(args: &AttachArgs, file: &ManagerFile, text: String) -> (String
         );
         return (text, Some(note));
     }
-    let line = "# By its name pilots on nodes reach the manager.\nlisten: {host: 0.0.0.0}\n";
+    let line = "# Pilots on nodes reach the manager by the name of this host.\nlisten: {host: 0.0.0.0}\n";
     let is_marker = |line: &str| line.starts_with("---") || line.starts_with('%');
     let place = text.split_inclusive('\n').take_while(|line| is_marker(line)).map(str::len).sum();
     let (head, rest) = text.split_at(place);
@@ -350,7 +359,7 @@ async fn look(args: &AttachArgs) -> Result<Found, Failure> {
     if found.capacity.memory_bytes == 0 && args.memory.is_none() {
         let name = &args.adapter;
         found.notes.push(format!(
-            "{name} does not say how much memory its nodes have: say `memory` if pilots are to ask for some"
+            "{name} does not say how much memory its nodes have: set `memory` if pilots are to ask for some"
         ));
     }
     for (spec, _) in config_of(args, &found, folder.path().join("manager"))?.platforms {
@@ -454,7 +463,7 @@ fn found(queues: &[&Queue], is_named: bool, version: &str) -> Found {
     }
 }
 
-/// `queue batch, at most 1h 00m, 2 nodes with 4 cores, 1 node with 8 cores (down or drained)`
+/// `queue batch, at most 1h 00m, 2 nodes with 4 cores; 1 node with 8 cores (down or drained)`
 fn words_of(queue: &Queue) -> String {
     let words = |(n, node): &(u32, Resources), more: &str| {
         format!("{} with {node}{more}", format::counted((*n).into(), "node"))
@@ -462,7 +471,7 @@ fn words_of(queue: &Queue) -> String {
     let usable = queue.nodes.iter().map(|kind| words(kind, ""));
     let away = queue.nodes_away.iter().map(|kind| words(kind, " (down or drained)"));
     let nodes: Vec<String> = usable.chain(away).collect();
-    format!("queue {}, {}, {}", queue.name, check::most(queue), nodes.join(", "))
+    format!("queue {}, {}, {}", queue.name, check::most(queue), nodes.join("; "))
 }
 
 /// What was given, else what was found.
@@ -596,6 +605,21 @@ mod tests {
     }
 
     #[test]
+    fn what_is_missing_is_told_with_its_flag() {
+        let refused = |arguments: &[&str]| {
+            let words = ["attach"].iter().chain(arguments);
+            let line = Line::try_parse_from(words).unwrap_or_else(|error| panic!("{error}"));
+            refuse_incomplete(&line.args).err().map(|failure| failure.message()).unwrap_or_default()
+        };
+        let host = "found no host of `a`; say where it is with --ssh HOST";
+        assert_eq!(refused(&["hosts", "a"]), host);
+        let image = "found no image of `a`; say what its servers boot with --image NAME";
+        assert_eq!(refused(&["openstack", "a"]), image);
+        assert_eq!(refused(&["openstack", "a", "--image", "debian"]), "");
+        assert_eq!(refused(&["slurm", "a"]), "");
+    }
+
+    #[test]
     fn mistakes_of_what_is_given_name_the_field_and_the_argument_and_no_line() {
         let refused = |arguments: &[&str]| {
             let words = ["attach"].iter().chain(arguments);
@@ -654,7 +678,20 @@ mod tests {
         let spec = file.platforms[0].spec(&Resources::default()).expect("a platform");
         assert_eq!(check::fits_one(&both, &spec), Ok(()));
         let batch = check::meant(&queues, Some("batch")).expect("one");
-        assert!(check::fits_one(&batch, &spec).is_err_and(|why| why.contains("the most of batch is 1h")));
+        let why = check::fits_one(&batch, &spec).expect_err("40 hours are more than one");
+        assert!(why.contains("batch lets a job run for at most 1h"), "{why}");
+        let spec = |adapter: &str, n: u32| {
+            let fields = "cores: 4, walltime: 1h, pilots_max: 20";
+            let text = format!("platforms: [{{name: a, adapter: {adapter}, {fields}, nodes: {n}}}]");
+            let file = parse(&text, Path::new("manager.yaml")).unwrap_or_default();
+            file.platforms[0].spec(&Resources::default()).expect("a platform")
+        };
+        assert_eq!(check::fits_one(&batch, &spec("slurm", 3)), Ok(()));
+        let why = check::fits_one(&batch, &spec("slurm", 4)).expect_err("three nodes are no four");
+        assert_eq!(why, "batch has 3 nodes with 4 cores or more; an allocation of 4 nodes never begins");
+        assert_eq!(check::fits_one(&both, &spec("slurm", 11)), Ok(()), "those that are drained come back");
+        assert_eq!(check::fits_one(&batch, &spec("pbs", 6)), Ok(()), "two on each");
+        assert!(check::fits_one(&batch, &spec("pbs", 7)).is_err());
     }
 
     #[test]

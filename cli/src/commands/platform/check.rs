@@ -32,6 +32,9 @@ use crate::{
     terminal::{self, Terminal},
 };
 
+/// The adapter of batch systems of which some put several nodes of an allocation on one.
+const PBS: &str = "pbs";
+
 const EXAMPLES: &str = "\
 Examples:
   pilotfish platform check cluster
@@ -299,7 +302,10 @@ pub(super) fn fits(queue: &Queue, spec: &PlatformSpec) -> Result<(), String> {
         && walltime > most
     {
         let (most, walltime) = (format::span(most), format::span(walltime));
-        return Err(format!("the most of {} is {most}; found a walltime of {walltime}", queue.name));
+        return Err(format!(
+            "{} lets a job run for at most {most}; found a walltime of {walltime}",
+            queue.name
+        ));
     }
     // What a batch system does not say of its nodes' memory keeps nobody away.
     let fits = |node: &Resources| match node.memory_bytes {
@@ -310,9 +316,31 @@ pub(super) fn fits(queue: &Queue, spec: &PlatformSpec) -> Result<(), String> {
     let all: Vec<&(u32, Resources)> = queue.nodes.iter().chain(&queue.nodes_away).collect();
     if !all.is_empty() && !all.iter().any(|(_, node)| fits(node)) {
         let nodes: Vec<String> = all.iter().map(|(n, node)| format!("{n} with {node}")).collect();
-        return Err(format!("no node of {} has {}; it has {}", queue.name, spec.capacity, nodes.join(", ")));
+        return Err(format!("no node of {} has {}; it has {}", queue.name, spec.capacity, nodes.join("; ")));
     }
-    Ok(())
+    let fitting = all.iter().filter(|(_, node)| fits(node));
+    let n_all: u64 = fitting.map(|(n, node)| n_places(*n, node, spec)).sum();
+    // The tasks of a job array begin one by one.
+    if all.is_empty() || spec.is_array || u64::from(spec.n_nodes) <= n_all {
+        return Ok(());
+    }
+    let place = if spec.adapter == PBS { "place" } else { "node" };
+    Err(format!(
+        "{} has {} with {} or more; an allocation of {} nodes never begins",
+        queue.name,
+        format::counted(n_all, place),
+        spec.capacity,
+        spec.n_nodes
+    ))
+}
+
+/// How many of an allocation's nodes `n` nodes can be.
+fn n_places(n: u32, node: &Resources, spec: &PlatformSpec) -> u64 {
+    let n_on_one = match spec.adapter == PBS {
+        true => node.cores.checked_div(spec.capacity.cores).unwrap_or(1),
+        false => 1,
+    };
+    u64::from(n).saturating_mul(n_on_one.max(1).into())
 }
 
 /// The queues that a platform names, of which a pilot starts in any: one, or a list with commas. Without a name those

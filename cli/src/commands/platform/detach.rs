@@ -39,9 +39,9 @@ pub struct DetachArgs {
     /// Its name
     #[arg(value_name = "NAME")]
     name: String,
-    /// The file that has it
-    #[arg(long, value_name = "FILE", default_value = "manager.yaml")]
-    config: PathBuf,
+    /// The file that has it [default: manager.yaml here, else that of the manager]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     /// Kill its running tasks instead of waiting; they run again elsewhere
     #[arg(long)]
     now: bool,
@@ -55,14 +55,18 @@ pub struct DetachArgs {
 /// No such platform, no manager, a file that is not the manager's, or that is not changed here: then nothing
 /// was done.
 pub(super) async fn run(args: &DetachArgs) -> Result<Outcome, Failure> {
-    let (_, names) = without(&args.config, &args.name)?;
+    let config = match &args.config {
+        Some(config) => config.clone(),
+        None => super::file_of(&args.view.place).await?,
+    };
+    let (_, names) = without(&config, &args.name)?;
     let client =
-        access::find_for_operator(&args.view.place).await.map_err(|failure| by_hand(failure, args))?;
+        access::find_for_operator(&args.view.place).await.map_err(|failure| by_hand(failure, &config))?;
     for name in &names {
         super::known(&client, name).await?;
     }
     // A platform that goes from another file than the manager's would be there again at its next start.
-    reload::ask(&client, &args.config).await?;
+    reload::ask(&client, &config).await?;
     let mut interrupts = Interrupts::listen()?;
     let mut detached = Vec::new();
     for name in &names {
@@ -77,24 +81,24 @@ pub(super) async fn run(args: &DetachArgs) -> Result<Outcome, Failure> {
         detached.push(left);
     }
     // Waiting took its time: somebody may have written the file meanwhile, or be about to.
-    let lock = attach::lock(&args.config);
-    attach::replace(&args.config, &without(&args.config, &args.name)?.0)?;
+    let lock = attach::lock(&config);
+    attach::replace(&config, &without(&config, &args.name)?.0)?;
     drop(lock);
-    if let Err(failure) = reload::ask(&client, &args.config).await {
+    if let Err(failure) = reload::ask(&client, &config).await {
         show::say(&format!("the manager knows nothing of the change in the file: {}", failure.message()));
     }
     if args.view.json {
         show::print(&json_with_units(&detached)?)?;
     }
-    let config = show::quote::quoted(&args.config.display().to_string());
+    let config = show::quote::quoted(&config.display().to_string());
     tell(args, &format!("platform {} is detached, and no longer in {config}", args.name))?;
     Ok(Outcome::Fine)
 }
 
 /// The same, with what can be done while no manager runs.
-fn by_hand(failure: Failure, args: &DetachArgs) -> Failure {
+fn by_hand(failure: Failure, config: &Path) -> Failure {
     let Failure::Infrastructure(line) = failure else { return failure };
-    let config = show::quote::quoted(&args.config.display().to_string());
+    let config = show::quote::quoted(&config.display().to_string());
     Failure::Infrastructure(format!(
         "{line}; a manager that has pilots there is started with `--config {config}`; if none has, take the entry out of \
          {config} yourself"

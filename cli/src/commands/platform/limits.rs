@@ -1,7 +1,7 @@
 //! `pilotfish platform limits`.
 
 use clap::Args;
-use profiles::{price::amount, quantity::core_hours as core_hours_of};
+use profiles::{platform::N_PILOTS_MAX, price::amount, quantity::core_hours as core_hours_of};
 use protocol::api::LimitsRequest;
 use scheduler::{engine::views::PlatformView, explain::core_hours};
 
@@ -31,13 +31,13 @@ pub struct LimitsArgs {
     #[arg(value_name = "NAME")]
     name: String,
     /// Pilots, including those asked for
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = parse_pilots)]
     pilots_max: Option<u32>,
     /// Allocations that wait for their pilot
-    #[arg(long, value_name = "N|none", allow_negative_numbers = true, value_parser = parse::<u32>)]
+    #[arg(long, value_name = "N|none", allow_negative_numbers = true, value_parser = parse_number)]
     queued_max: Option<Most<u32>>,
     /// Allocations asked for within any minute
-    #[arg(long, value_name = "N|none", allow_negative_numbers = true, value_parser = parse::<u32>)]
+    #[arg(long, value_name = "N|none", allow_negative_numbers = true, value_parser = parse_number)]
     submissions_per_minute: Option<Most<u32>>,
     /// Core-hours of all pilots together, past and present
     #[arg(long, value_name = "HOURS|none", allow_negative_numbers = true, value_parser = parse_hours)]
@@ -56,13 +56,19 @@ pub struct LimitsArgs {
 #[derive(Clone, Copy)]
 struct Most<T>(Option<T>);
 
-fn parse<T: std::str::FromStr>(text: &str) -> Result<Most<T>, String> {
+/// Pilots. No number of them is no limit.
+fn parse_pilots(text: &str) -> Result<u32, String> {
+    let number = text.parse().ok().filter(|number| (1..=N_PILOTS_MAX).contains(number));
+    number.ok_or_else(|| format!("write a whole number from 1 to {N_PILOTS_MAX}, or drain the platform"))
+}
+
+fn parse_number(text: &str) -> Result<Most<u32>, String> {
     match text {
         "none" => Ok(Most(None)),
-        number => {
-            let wrong = |_| format!("found `{number}`; write a number or `none`");
-            number.parse().map_err(wrong).map(|number| Most(Some(number)))
-        }
+        number => match number.parse::<u32>() {
+            Ok(number) if number > 0 => Ok(Most(Some(number))),
+            Ok(_) | Err(_) => Err("write a whole number, 1 or more, or `none`".to_owned()),
+        },
     }
 }
 
@@ -77,9 +83,13 @@ fn parse_hours(text: &str) -> Result<Most<f64>, String> {
 }
 
 fn parse_amount(text: &str) -> Result<Most<f64>, String> {
-    let Most(number) = parse::<f64>(text)?;
-    number.map_or(Ok(()), |number| amount(number).map(drop))?;
-    Ok(Most(number))
+    match text {
+        "none" => Ok(Most(None)),
+        number => {
+            let number: f64 = number.parse().map_err(|_| "write a number or `none`".to_owned())?;
+            amount(number).map(|_| Most(Some(number)))
+        }
+    }
 }
 
 /// Sets limits, if some are given; shows all.

@@ -101,26 +101,10 @@ struct Which {
 impl Which {
     /// The file that has it: the one that is named, the one here, or that with which the manager was started.
     async fn file(&self) -> Result<PathBuf, Failure> {
-        let here = || PathBuf::from("manager.yaml");
-        let names_manager = self.place.dir.is_some() || self.place.manager.is_some();
-        if let Some(config) = &self.config {
-            return Ok(config.clone());
+        match &self.config {
+            Some(config) => Ok(config.clone()),
+            None => file_of(&self.place).await,
         }
-        if !names_manager && here().exists() {
-            return Ok(here());
-        }
-        let (folder, client) = match access::find_home(&self.place).await {
-            Ok(found) => found,
-            // That there is no file here is what can be mended.
-            Err(_) if !names_manager => return Ok(here()),
-            Err(why) => return Err(why),
-        };
-        client.status().await?.config.map(PathBuf::from).ok_or_else(|| {
-            Failure::bad_input(format!(
-                "the manager in {} was started without a configuration; name the file with --config",
-                show_path(&folder)
-            ))
-        })
     }
 
     /// The platform, and the rest of the file for a manager in this folder.
@@ -144,6 +128,27 @@ impl Which {
         config.apply(&file, &in_process::host_capacity()).map_err(|error| refused(&error))?;
         Ok((path, config))
     }
+}
+
+/// The file here, or that with which the manager was started.
+async fn file_of(place: &Where) -> Result<PathBuf, Failure> {
+    let here = || PathBuf::from("manager.yaml");
+    let names_manager = place.dir.is_some() || place.manager.is_some();
+    if !names_manager && here().exists() {
+        return Ok(here());
+    }
+    let (folder, client) = match access::find_home(place).await {
+        Ok(found) => found,
+        // That there is no file here is what can be mended.
+        Err(_) if !names_manager => return Ok(here()),
+        Err(why) => return Err(why),
+    };
+    client.status().await?.config.map(PathBuf::from).ok_or_else(|| {
+        Failure::bad_input(format!(
+            "the manager in {} was started without a configuration; name the file with --config",
+            show_path(&folder)
+        ))
+    })
 }
 
 /// A file has these platforms, or what it is that has a name, and not that one.

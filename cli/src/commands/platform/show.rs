@@ -9,7 +9,7 @@ use scheduler::{
         interface::PlatformMode,
         views::{CostView, PlatformView},
     },
-    explain::core_hours,
+    explain::{Reason, core_hours},
     time::Span,
 };
 
@@ -120,11 +120,24 @@ fn facts(platform: &PlatformView, is_live: bool, reasons: &[ReasonRow]) -> Facts
             .as_ref()
             .map(|why| format!("a person: {why}; run `pilotfish platform login {}`", platform.name)),
     );
-    facts.add_some("last failure", platform.last_failure.clone());
-    for reason in reasons {
-        facts.add("why", reason.text.clone());
+    for (name, text) in said_once(platform, reasons) {
+        facts.add(name, text);
     }
     facts
+}
+
+/// What fails and what binds, without what other lines say: a person who is waited for has a line already.
+fn said_once<'r>(platform: &'r PlatformView, reasons: &'r [ReasonRow]) -> Vec<(&'static str, &'r str)> {
+    let is_shown = |row: &&ReasonRow| {
+        platform.waits_for_person.is_none() || !matches!(row.reason, Reason::PersonAwaited { .. })
+    };
+    let why: Vec<&str> = reasons.iter().filter(is_shown).map(|row| row.text.as_str()).collect();
+    let is_said = |what: &str| {
+        platform.waits_for_person.iter().any(|said| said.contains(what) || what.contains(said.as_str()))
+    };
+    let failure = platform.last_failure.as_deref().filter(|what| !is_said(what));
+    let failure = failure.map(|what| ("last failure", what));
+    failure.into_iter().chain(why.into_iter().map(|text| ("why", text))).collect()
 }
 
 /// What is waited for there, and why that may take long.

@@ -120,11 +120,31 @@ pub(super) async fn declare(args: &DeclareArgs) -> Result<Outcome, Failure> {
     let read: Vec<ApplicationProfile> =
         args.profiles.iter().map(|name| read(name)).collect::<Result<_, Failure>>()?;
     let client = access::find_for_operator(&args.view.place).await?;
+    let attached: Vec<String> =
+        client.platforms().await?.platforms.into_iter().map(|platform| platform.name).collect();
     let mut known = Vec::new();
     for ApplicationProfile { application, declared } in read {
+        let told = elsewhere(&application, &declared, &attached).filter(|_| !args.view.quiet);
         known.extend(client.declare(&application, Some(declared)).await?.profiles);
+        told.iter().for_each(|told| show::say(told));
     }
     print(&args.view, &known)
+}
+
+/// What is said of times on platforms that the manager does not have: a name may be misspelt.
+fn elsewhere(application: &str, declared: &Declared, attached: &[String]) -> Option<String> {
+    let absent = declared.times.keys().filter(|name| !attached.contains(name));
+    let absent: Vec<String> = absent.map(|name| format!("`{name}`")).collect();
+    let (times, are) = match absent.len() {
+        0 => return None,
+        1 => ("a time", "is"),
+        _ => ("times", "are"),
+    };
+    Some(format!(
+        "note: {application} has {times} on {}, which {are} not attached: until tasks are measured, that only says how \
+         long its tasks are beside other applications'",
+        absent.join(", ")
+    ))
 }
 
 /// A file, or a profile that comes with Pilotfish. A name with a dot or a slash is a file's.
@@ -262,4 +282,22 @@ pub(super) fn shipped(args: &ShippedArgs) -> Result<Outcome, Failure> {
     }
     show::print(&table.render(&Screen::stdout()))?;
     Ok(Outcome::Fine)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Declared, Span, elsewhere};
+
+    #[test]
+    fn times_on_platforms_that_are_not_attached_are_told() {
+        let told = |names: &[&str]| {
+            let times = names.iter().map(|name| ((*name).to_owned(), Span::from_secs(1))).collect();
+            elsewhere("dock", &Declared { times, ..Declared::default() }, &["near".to_owned()])
+        };
+        assert_eq!((told(&[]), told(&["near"])), (None, None));
+        let one = told(&["near", "nera"]).unwrap_or_default();
+        assert!(one.starts_with("note: dock has a time on `nera`, which is not attached: "), "{one}");
+        let two = told(&["far", "nera"]).unwrap_or_default();
+        assert!(two.starts_with("note: dock has times on `far`, `nera`, which are not attached: "), "{two}");
+    }
 }

@@ -16,13 +16,13 @@ use clap::Args;
 use manager::config::{Config, Elsewhere};
 use protocol::{
     api::{SubmitRequest, WorkflowRequest},
-    job::{JobSpec, Problem},
+    job::{JobSpec, Problem, WorkflowSpec},
     units::show_bytes,
 };
 use scheduler::{engine::views::JobView, resources::Resources, time::Span};
 
 use crate::{
-    access::{self, RUN_FOLDER, Standing, show_path},
+    access::{self, RUN_FOLDER, STORE_FILE, Standing, show_path},
     client::{Client, EventStream},
     commands::wait,
     failure::{Failure, Outcome},
@@ -135,7 +135,37 @@ pub async fn run(args: RunArgs) -> Result<Outcome, Failure> {
     }
     access::refuse_folder_of_user(&args.dir)?;
     refuse_company(&args.dir).await?;
+    let is_new = args.dir.symlink_metadata().is_err();
     logging::start(None)?;
+    let result = run_in_folder(&args, (spec, stages), &capacity, &mut interrupts).await;
+    if is_new && result.is_err() {
+        remove_unused(&args.dir).await;
+    }
+    result
+}
+
+/// Removes the folder that this run has made, if it has got no job: later commands would take it for that of a run.
+/// What cannot be removed does no harm.
+async fn remove_unused(folder: &Path) {
+    if !folder.join(STORE_FILE).exists() {
+        let _ = std::fs::remove_file(folder.join(".gitignore"));
+        let _ = std::fs::remove_dir(folder);
+        return;
+    }
+    let Ok((manager, client)) = in_process::open_store(folder.to_owned()).await else { return };
+    if client.jobs().await.is_ok_and(|jobs| jobs.is_empty()) {
+        // Nobody else can begin to use it before the manager is closed.
+        let _ = std::fs::remove_dir_all(folder);
+    }
+    manager.close().await;
+}
+
+async fn run_in_folder(
+    args: &RunArgs,
+    (spec, stages): (Option<JobSpec>, Option<WorkflowSpec>),
+    capacity: &Resources,
+    interrupts: &mut Interrupts,
+) -> Result<Outcome, Failure> {
     let config = config(&args.dir, capacity.clone())?;
     let work = match (spec, stages) {
         (Some(mut spec), _) => {
@@ -143,7 +173,7 @@ pub async fn run(args: RunArgs) -> Result<Outcome, Failure> {
             let submission_key = Some(key::submission_key(&spec, &config.folder, args.fresh)?);
             Work::Job(Box::new(SubmitRequest { submission_key, spec }), sources)
         }
-        (None, Some(stages)) => Work::Workflow(workflow::request(&args, stages, &capacity)?),
+        (None, Some(stages)) => Work::Workflow(workflow::request(args, stages, capacity)?),
         (None, None) => return Err(Failure::bad_input("found nothing to run")),
     };
     // Until the pilot has something to do, an interruption has nothing to save.
@@ -155,12 +185,12 @@ pub async fn run(args: RunArgs) -> Result<Outcome, Failure> {
         },
         _ = interrupts.next() => return Ok(Outcome::Interrupted),
     };
-    let mut session = Session { client: &client, manager: &mut manager, interrupts: &mut interrupts };
+    let mut session = Session { client: &client, manager: &mut manager, interrupts };
     let result = match &work {
-        Work::Job(request, sources) => in_session(&args, (request, sources), &capacity, &mut session).await,
-        Work::Workflow(request) => workflow::in_session(&args, request, &mut session).await,
+        Work::Job(request, sources) => in_session(args, (request, sources), capacity, &mut session).await,
+        Work::Workflow(request) => workflow::in_session(args, request, &mut session).await,
     };
-    Session::end(manager, &client, &mut interrupts).await;
+    Session::end(manager, &client, interrupts).await;
     result
 }
 
@@ -257,7 +287,7 @@ fn capacity(args: &RunArgs) -> Result<Resources, Failure> {
     Ok(capacity)
 }
 
-/// What would wait for ever.
+/// What would wait for ever, or is not here.
 fn what_cannot_run(spec: &JobSpec, capacity: &Resources) -> Vec<Problem> {
     let mut problems = Vec::new();
     let mut compare = |path: &str, needed: u64, there: u64, shown: &str, hint: &str| {
@@ -295,6 +325,10 @@ fn what_cannot_run(spec: &JobSpec, capacity: &Resources) -> Vec<Problem> {
         let there = capacity.generic.get(name).copied().unwrap_or(0);
         let hint = format!("there are {there} here; say how many there are with --offer {name}=N");
         compare(&format!("resources.generic.{name}"), *amount, there, &amount.to_string(), &hint);
+    }
+    for (field, place) in spec.places_in_stores() {
+        let hint = "a `run` has no stores; submit the job to a manager whose configuration names the store";
+        problems.push(Problem::new(field, format!("`{place}`"), hint));
     }
     problems
 }
@@ -418,6 +452,7 @@ fn n_ended(job: &JobView) -> u64 {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+    use protocol::job::Input;
 
     use super::*;
 
@@ -480,6 +515,45 @@ mod tests {
              {flow}:6: stages.b.resources.cores: found 8 cores; a task can have at most 2 here; -j N allows more"
         );
         assert_eq!(said, expected);
+    }
+
+    #[test]
+    fn places_in_stores_are_none_of_a_run() {
+        let args = parsed(&["--", "true"]);
+        let mut spec = args.input.resolve_here().ok().unwrap();
+        spec.inputs.push(Input { from: "store://lab/a.txt".into(), to: "a.txt".into(), ..Input::default() });
+        let said: Vec<String> =
+            what_cannot_run(&spec, &Resources::cores(2)).iter().map(ToString::to_string).collect();
+        let expected = "inputs[0].from: found `store://lab/a.txt`; a `run` has no stores; submit the job to a manager whose \
+                        configuration names the store";
+        assert_eq!(said, [expected]);
+    }
+
+    #[tokio::test]
+    async fn a_folder_that_a_run_has_made_goes_if_it_has_got_no_job() {
+        let base = tempfile::tempdir().unwrap();
+        let folder = base.path().join("run");
+        // Without a platform no pilot is started.
+        let begin = async || {
+            let config =
+                Config { platforms: Vec::new(), ..config(&folder, Resources::cores(1)).ok().unwrap() };
+            in_process::start(config).await.ok().unwrap()
+        };
+        let (manager, _) = begin().await;
+        manager.close().await;
+        remove_unused(&folder).await;
+        assert!(!folder.exists());
+        let (manager, client) = begin().await;
+        let spec = parsed(&["--", "true"]).input.resolve_here().ok().unwrap();
+        client.submit(&SubmitRequest { submission_key: None, spec }).await.unwrap();
+        manager.close().await;
+        remove_unused(&folder).await;
+        assert!(folder.join(STORE_FILE).is_file());
+        let other = base.path().join("other");
+        std::fs::create_dir(&other).unwrap();
+        std::fs::write(other.join("mine"), "").unwrap();
+        remove_unused(&other).await;
+        assert!(other.join("mine").exists());
     }
 
     #[test]

@@ -11,7 +11,10 @@ use simulator::faults::{self, Violation};
 use super::{SimulateArgs, progress, until_interrupted};
 use crate::{
     failure::{Failure, Outcome},
-    show,
+    show::{
+        self,
+        format::{count, counted},
+    },
 };
 
 /// Which seeds.
@@ -118,11 +121,16 @@ fn add(total: &mut faults::Outcome, one: &faults::Outcome) {
 }
 
 fn words(seeds: Seeds, sums: &Sums) -> String {
-    let faults::Outcome { n_jobs, n_tasks, n_executions, n_repeated, n_starts, n_pilots, n_events, .. } =
-        &sums.total;
+    let total = &sums.total;
     let mut text = format!(
-        "{n_tasks} tasks of {n_jobs} jobs, {n_executions} executions ({n_repeated} of a task begun before), \
-         {n_pilots} pilots, {n_starts} starts of the manager, {n_events} events\n"
+        "{} of {}, {} ({} of a task begun before), {}, {} of the manager, {}\n",
+        counted(total.n_tasks, "task"),
+        counted(total.n_jobs, "job"),
+        counted(total.n_executions, "execution"),
+        count(total.n_repeated),
+        counted(total.n_pilots, "pilot"),
+        counted(total.n_starts, "start"),
+        counted(total.n_events, "event"),
     );
     match &sums.violations[..] {
         [] if sums.n_done < seeds.n => text += "every rule held in those\n",
@@ -166,7 +174,20 @@ fn as_json(seeds: Seeds, sums: &Sums) -> Result<String, Failure> {
 mod tests {
     use std::{panic, thread};
 
-    use super::PanicsAreToldWithSeeds;
+    use simulator::faults;
+
+    use super::{PanicsAreToldWithSeeds, Seeds, Sums, words};
+
+    #[test]
+    fn one_of_a_kind_is_no_plural() {
+        let total = faults::Outcome { n_jobs: 1, n_tasks: 1200, n_starts: 1, ..faults::Outcome::default() };
+        let sums = Sums { n_done: 1, total, ..Sums::default() };
+        assert_eq!(
+            words(Seeds { first: 7, n: 1 }, &sums),
+            "1,200 tasks of 1 job, 0 executions (0 of a task begun before), 0 pilots, 1 start of the manager, 0 \
+             events\nseed 7: every rule held\n"
+        );
+    }
 
     #[test]
     fn a_panic_among_faults_does_not_end_the_program_before_its_seed_is_told() {

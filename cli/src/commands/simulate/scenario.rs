@@ -124,7 +124,9 @@ fn words(subject: &Subject, account: &Account) -> String {
         counted(account.n_events, "event"),
     );
     let text = [subject.heading(), format!("{subject_line}\n"), subject.compared(account.all())].concat();
-    format!("{}\n{}", Screen::stdout().wrapped(&text), table(&["OF", "NAME"], &rows))
+    let text = Screen::stdout().wrapped(&text);
+    let table = table(&["OF", "NAME"], &rows);
+    if table.is_empty() { text } else { format!("{text}\n{table}") }
 }
 
 /// `matching=turns bundling=guided`.
@@ -162,12 +164,16 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Measures of rows, each with words in front. Columns that say nothing in any row are left out.
+/// Measures of rows, each with words in front. Columns that say nothing in any row are left out; without any column there
+/// is no table.
 pub(super) fn table(titles: &[&str], lines: &[Line<'_>]) -> String {
     let says_something = |measure: &Measure| {
         lines.iter().any(|line| line.row.value(*measure).is_some_and(|value| value != 0.0))
     };
     let shown: Vec<Measure> = Measure::ALL.into_iter().filter(says_something).collect();
+    if shown.is_empty() {
+        return String::new();
+    }
     let mut table = Table::new(titles);
     for measure in &shown {
         table.column(title(*measure), Side::Right);

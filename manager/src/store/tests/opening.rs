@@ -296,6 +296,7 @@ fn a_folder_that_others_use_is_refused_and_stays_open_to_them() {
     fs::write(folder.path().join("data.txt"), "shared").unwrap();
     let refusal = refusal(folder.path());
     assert!(refusal.contains("it has other things in it (data.txt)"), "{refusal}");
+    assert!(!refusal.contains("chmod"), "a folder of others is not to be closed to them: {refusal}");
     assert_eq!((mode_of(), fs::read_dir(folder.path()).unwrap().count()), (0o755, 1));
     // Nobody else uses it, or it has what an operator has put there.
     permit(0o700);

@@ -90,6 +90,8 @@ fn outputs_go_below_the_folder_or_where_nodes_see_them() {
     assert_eq!(found[1].to, OutputTarget::File("/data/1".into()));
     assert_eq!(found[2].to, OutputTarget::Store(StorePlace::parse("store://lab/1/1").unwrap()));
     assert_eq!(job.stores(), BTreeSet::from(["lab"]));
+    let fields: Vec<(String, &str)> = job.places_in_stores().collect();
+    assert_eq!(fields, [("outputs[2].to".to_owned(), "store://lab/{job}/{a}")]);
 }
 
 #[test]

@@ -338,6 +338,14 @@ fn money_is_spent_by_core_hours_and_no_more_than_there_is() {
 }
 
 #[test]
+fn a_budget_that_stops_nothing_is_not_said() {
+    let mut scene = Scene::new();
+    scene.attach(limited(core_hours_max(4)));
+    let told = scene.explain(Query::ExplainPlatform("here".into()));
+    assert!(matches!(told.first(), Some(Reason::PlatformHas { .. })), "{told:?}");
+}
+
+#[test]
 fn other_limits_hold_from_then_on() {
     let mut scene = Scene::new();
     scene.attach(limited(PlatformLimits { n_queued_max: Some(1), ..PlatformLimits::default() }));

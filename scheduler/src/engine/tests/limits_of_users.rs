@@ -27,6 +27,10 @@ fn a_user_who_has_used_up_the_budget_of_users_begins_nothing_more_there() {
     let limits = PlatformLimits { user_core_time_max, ..PlatformLimits::default() };
     let pilot = scene.pilot(1);
     scene.change_platform(PlatformChange::Limits { n_pilots_max: 1, limits });
+    // Another platform that has no pilot does not hide that one is here.
+    scene.attach(PlatformSpec { name: "there".into(), ..platform(1, 1) });
+    let change = PlatformChange::Mode(PlatformMode::Paused);
+    scene.say(|request| Event::PlatformChangeAsked { request, platform: "there".into(), change });
     let first = scene.submit(job(100));
     let (mut n_done, mut given) = (0, scene.take(pilot));
     while let [(_, tasks)] = &given[..] {
@@ -39,6 +43,9 @@ fn a_user_who_has_used_up_the_budget_of_users_begins_nothing_more_there() {
         "of 0.00056 core-hours that each user has on here, tasks of ada have taken 0.00056, and those that are there may take 0 \
          more: no more of them begin (user_core_hours)"
     );
+    let said: Vec<String> = scene.explain(Query::ExplainJob(first)).iter().map(ToString::to_string).collect();
+    assert!(said.iter().any(|line| line.contains("there is paused")), "{said:?}");
+    assert!(!said.iter().any(|line| line.contains("no pilot is there")), "{said:?}");
     let other = scene.submit(JobRequest { user: "bob".into(), ..job(1) });
     assert_eq!(scene.take(pilot), [(other.0, "0".into())], "who has not");
     scene.done(pilot, other, "0");

@@ -141,3 +141,32 @@ fn a_pilot_that_lasts_for_a_minute_lets_the_others_come() {
     );
     assert_eq!(scene.n_asked(), 9, "{}", scene.why());
 }
+
+#[test]
+fn a_platform_that_ends_pilots_is_not_asked_for_the_rest_of_a_budget_beside_the_one_that_is_tried() {
+    // Pilots of two cores that live an hour take two core-hours each; one and a half are left for a shorter one.
+    let limits =
+        PlatformLimits { core_time_max: Some(Span::from_secs(7 * 3600 / 2)), ..PlatformLimits::default() };
+    let mut scene = Scene::new();
+    scene.attach(PlatformSpec { poll_interval: Span::from_secs(1), ..limited(limits) });
+    scene.submit(job(100));
+    let mut asked = Vec::new();
+    for _ in 0..4 {
+        if scene.n_asked() == 0 {
+            until_asked(&mut scene);
+        }
+        let mut tags = Vec::new();
+        while let Some((allocation, tag)) = scene.submissions().pop() {
+            tags.push(tag);
+            scene.answered(allocation);
+        }
+        asked.push(tags.len());
+        for tag in tags {
+            scene.register(&tag, NodeFacts { capacity: Resources::cores(2), ..NodeFacts::default() });
+        }
+        scene.wait_awake(3);
+        scene.listed(&[]);
+    }
+    // Those of the first time may have been killed by somebody.
+    assert_eq!(asked, [2, 2, 1, 1], "{}", scene.why());
+}

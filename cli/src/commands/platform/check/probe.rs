@@ -1,6 +1,10 @@
 //! One pilot that runs one task and leaves.
 
-use std::time::{Duration, Instant};
+use std::{
+    io::ErrorKind,
+    net::TcpListener,
+    time::{Duration, Instant},
+};
 
 use adapters::command::joined;
 use manager::{Manager, config::Config, place::Place};
@@ -52,6 +56,10 @@ pub(super) async fn run(
     };
     let no_way_home = super::no_way_home(&config, &spec, &site);
     config.platforms = vec![(spec, site)];
+    let other_port = port_in_use(&config);
+    if other_port.is_some() {
+        config.listen_port = None;
+    }
     let (mut manager, client) = in_process::start(config).await?;
     let came = tokio::select! {
         came = come_home(&client, limit) => Some(came),
@@ -62,12 +70,11 @@ pub(super) async fn run(
     if let Some(came) = came {
         let came = with_what_is_known(came, &mut place, &asked_for).await;
         // Only a pilot whose job was accepted could have begun, and have found no way home.
-        let no_way_home = no_way_home.filter(|_| may_have_begun(&asked_for));
-        let with_hint = |what: String| match no_way_home {
-            Some(why) => joined([what.as_str(), &why]),
-            None => what,
-        };
-        steps.take("probe", came.map_err(with_hint));
+        let hints = [no_way_home, other_port].into_iter().flatten().filter(|_| may_have_begun(&asked_for));
+        let hints: Vec<String> = hints.collect();
+        let with_hints =
+            |what: String| joined([what.as_str()].into_iter().chain(hints.iter().map(String::as_str)));
+        steps.take("probe", came.map_err(with_hints));
     }
     let ended = end(&mut manager, &client, &mut place, &asked_for).await;
     manager.close().await;
@@ -75,6 +82,19 @@ pub(super) async fn run(
         steps.take("end", ended);
     }
     Ok(!is_interrupted)
+}
+
+/// That the port of the configuration is in use, by the running manager mostly: the probe gets another one then.
+fn port_in_use(config: &Config) -> Option<String> {
+    let port = config.listen_port?;
+    let bound = TcpListener::bind((config.listen_host, port));
+    let is_in_use = bound.is_err_and(|error| error.kind() == ErrorKind::AddrInUse);
+    is_in_use.then(|| {
+        format!(
+            "port {port} of `listen` is in use, so the probe was to reach another one: a firewall may let nodes reach \
+             {port} only; stop the manager and check again"
+        )
+    })
 }
 
 /// One that did not come is told with what its platform and its batch job say.
