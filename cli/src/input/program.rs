@@ -26,7 +26,7 @@ const OF_SHELLS: &str = "\
 /// with placeholders are not looked at.
 pub fn missing(spec: &JobSpec) -> Option<Problem> {
     let CommandLine::Args(args) = &spec.command else { return None };
-    let program = args.first().filter(|program| !program.contains('{'))?;
+    let program = args.first().filter(|program| !program.contains('{') && !spec.brings_program(program))?;
     problem_of(spec, program)
 }
 
@@ -124,7 +124,7 @@ fn script_problem(file: &Path, found: impl Fn(&str) -> String) -> Option<Problem
 mod tests {
     use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
 
-    use protocol::job::{CommandLine, JobSpec, WorkDirPolicy};
+    use protocol::job::{CommandLine, Input, JobSpec, WorkDirPolicy};
 
     use super::{is_path, missing, missing_of_line};
 
@@ -133,6 +133,16 @@ mod tests {
         let mut spec = JobSpec::new(CommandLine::Args(args), PathBuf::from("/etc"));
         spec.env.extend(path.map(|path| ("PATH".to_owned(), path.to_owned())));
         missing(&spec).map(|problem| problem.to_string())
+    }
+
+    #[test]
+    fn a_program_that_an_input_brings_is_none_of_this_host() {
+        let args = vec!["./tool".to_owned()];
+        let mut spec = JobSpec::new(CommandLine::Args(args), PathBuf::from("/etc"));
+        spec.inputs.push(Input { from: "real".into(), to: "tool".into(), ..Input::default() });
+        assert!(missing(&spec).is_some(), "it runs in the job file's folder");
+        spec.workdir = WorkDirPolicy::Scratch;
+        assert_eq!(missing(&spec), None);
     }
 
     #[test]

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::job::files::{FileTemplates, safe_relative};
+use crate::job::files::FileTemplates;
 use crate::job::{
-    CommandLine, Input, JobSpec, LocalFile, Problem, Source as FileSource, Stream, TakenFiles, TaskInput,
+    CommandLine, JobSpec, LocalFile, Problem, Source as FileSource, Stream, TakenFiles, TaskInput,
     TaskOutputFile, WorkDirPolicy,
 };
 use crate::template::{Mode, Scope, Source, Template};
@@ -204,23 +204,11 @@ impl Compiled {
             && runs_elsewhere
             && program.contains('/')
             && Path::new(program).is_relative()
-            && !self.brings(program)
+            && !self.spec.brings_program(program)
         {
             *program = self.spec.base_dir.join(&*program).to_string_lossy().into_owned();
         }
         argv
-    }
-
-    /// Whether that file is one that comes to the task's folder.
-    fn brings(&self, program: &str) -> bool {
-        let Some(program) = safe_relative(program) else { return false };
-        let is_in = |input: &Input| {
-            let to = Path::new(&input.to);
-            let mut files = input.files.first().into_iter().flat_map(|list| list.split('\n'));
-            files.any(|file| safe_relative(&to.join(file).to_string_lossy()).as_ref() == Some(&program))
-        };
-        let is_it = |input: &Input| safe_relative(&input.to).as_ref() == Some(&program);
-        self.spec.inputs.iter().any(|input| is_it(input) || is_in(input))
     }
 
     fn path(&self, template: &Template, scope: &Scope<'_>) -> PathBuf {

@@ -15,7 +15,7 @@ use crate::job::limits::{N_OBJECTS_MAX, N_TEXTS_MAX};
 use crate::job::places::{FILE_SCHEME, kind_of, strip_scheme};
 use crate::job::store_place::{STORE_SCHEME, StorePlace, store_of, store_place};
 use crate::job::taken::{fixed_folder, fixed_part, folder, is_pattern, matches, may_match, plain};
-use crate::job::{JobSpec, Problem, TakenFiles};
+use crate::job::{JobSpec, Problem, TakenFiles, WorkDirPolicy};
 use crate::sweep::{Value, Values};
 use crate::template::{Scope, Source as Slot, Template};
 
@@ -749,6 +749,18 @@ impl JobSpec {
             };
             texts.into_iter().flatten().map(|value| (column.name.as_str(), value))
         })
+    }
+
+    /// Whether the program of that path is one that an input brings to the task's folder, where the task runs.
+    pub fn brings_program(&self, program: &str) -> bool {
+        let Some(program) = safe_relative(program) else { return false };
+        let is_in = |input: &Input| {
+            let to = Path::new(&input.to);
+            let mut files = input.files.first().into_iter().flat_map(|list| list.split('\n'));
+            files.any(|file| safe_relative(&to.join(file).to_string_lossy()).as_ref() == Some(&program))
+        };
+        let is_it = |input: &Input| safe_relative(&input.to).as_ref() == Some(&program);
+        self.workdir != WorkDirPolicy::Submit && self.inputs.iter().any(|input| is_it(input) || is_in(input))
     }
 
     /// The stores that its inputs and outputs name, each once.

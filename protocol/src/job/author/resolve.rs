@@ -17,7 +17,6 @@ use crate::template::{BUILT_IN_NAMES, is_parameter_name};
 pub(super) fn resolve(form: JobForm, file_name: &str, base_dir: &Path) -> (JobSpec, Vec<Problem>) {
     let mut resolver =
         Resolver { base_dir, problems: Vec::new(), origins: BTreeMap::new(), gaps: Gaps::default() };
-    resolver.program(&form.command);
     let sweep = form.sweep.map(|sweep| resolver.sweep(sweep)).unwrap_or_default();
     let resources = form.resources.unwrap_or_default();
     let results = form.results.unwrap_or_default();
@@ -65,6 +64,7 @@ pub(super) fn resolve(form: JobForm, file_name: &str, base_dir: &Path) -> (JobSp
         drawn: 0,
     };
     let mut spec = resolver.files(spec, form.inputs.unwrap_or_default(), form.outputs.unwrap_or_default());
+    resolver.program(&spec);
     resolver.folders(&mut spec);
     let problems = resolver.finish(&spec);
     (spec, problems)
@@ -147,37 +147,40 @@ impl Resolver<'_> {
     }
 
     /// A program beside the job file is there and may be run; one of the search path may be
-    /// installed on the platforms only.
-    fn program(&mut self, command: &CommandLine) {
-        let (field, program) = match command {
+    /// installed on the platforms only, and one that an input brings is in the task's folder.
+    fn program(&mut self, spec: &JobSpec) {
+        let (field, program) = match &spec.command {
             CommandLine::Args(args) => ("command[0]", args.first()),
             CommandLine::Shell(_) => ("command", None),
         };
-        if let Some(problem) = LineEnds::default().of_command(field, command, self.base_dir) {
-            return self.problems.push(problem);
-        }
-        let Some(program) = program else { return };
-        if program.starts_with('/') || !program.contains('/') || program.contains('{') {
-            return;
-        }
-        let mut refuse = |found: String, expected: &str| {
-            self.problems.push(Problem::new(field, found, expected));
-        };
+        let of_lines = LineEnds::default().of_command(field, &spec.command, self.base_dir);
+        let problem = of_lines.or_else(|| {
+            let is_beside = |program: &&String| {
+                program.contains('/') && !program.starts_with('/') && !program.contains('{')
+            };
+            let program = program.filter(is_beside).filter(|program| !spec.brings_program(program))?;
+            let (found, expected) = self.program_beside(program)?;
+            Some(Problem::new(field, found, expected))
+        });
+        // It is told first.
+        self.problems.splice(0..0, problem);
+    }
+
+    /// Why a program with a relative path cannot be run: what was found, and what would be right.
+    fn program_beside(&self, program: &str) -> Option<(String, String)> {
         match std::fs::metadata(self.base_dir.join(program)) {
-            Err(_) => {
-                refuse(
-                    format!("no program {}", quoted(program)),
-                    "relative paths start from the job file's folder",
-                );
-            }
+            Err(_) => Some((
+                format!("no program {}", quoted(program)),
+                "relative paths start from the job file's folder".to_owned(),
+            )),
             Ok(metadata) if metadata.is_dir() => {
-                refuse(format!("the folder {}", quoted(program)), "name a program")
+                Some((format!("the folder {}", quoted(program)), "name a program".to_owned()))
             }
-            Ok(metadata) if !is_executable(&metadata) => {
-                let expected = format!("make it executable with: chmod +x {program}");
-                refuse(format!("{}, which is not executable", quoted(program)), &expected);
-            }
-            Ok(_) => {}
+            Ok(metadata) if !is_executable(&metadata) => Some((
+                format!("{}, which is not executable", quoted(program)),
+                format!("make it executable with: chmod +x {program}"),
+            )),
+            Ok(_) => None,
         }
     }
 

@@ -38,6 +38,23 @@ fn one_file_need_not_be_a_list() {
 }
 
 #[test]
+fn a_program_that_an_input_brings_is_looked_for_in_the_folder_of_the_task() {
+    let folder = folder();
+    let argv = |fields: &str| -> Result<Vec<String>, String> {
+        let text = format!("command: [./tool]\n{fields}\n");
+        let job = load_job_text(&text, "job.yaml", folder.path());
+        let job = job.map_err(|problems| problems[0].to_string())?;
+        Ok(job.compile().map_err(|problems| problems[0].to_string())?.task(1, 0).argv)
+    };
+    let brought = "inputs: [{from: receptor.pdbqt, to: tool}]";
+    assert_eq!(argv(brought), Ok(vec!["./tool".to_owned()]));
+    let refused =
+        "job.yaml:1: command[0]: found no program `./tool`; relative paths start from the job file's folder";
+    assert_eq!(argv("inputs: receptor.pdbqt").unwrap_err(), refused);
+    assert_eq!(argv("").unwrap_err(), refused);
+}
+
+#[test]
 fn outputs_within_outputs_are_refused_unless_they_are_the_same_files() {
     for (fields, expected) in [
         ("outputs: [r, r/b]", "job.yaml:2: outputs[1].from: found `r/b` in `r`, a file of outputs[0]"),
