@@ -1,4 +1,4 @@
-//! What the tests of all codecs and transports ask for, and of whom.
+//! Helpers for the unit tests of codecs and transports.
 
 use std::{fs, io::Write, path::Path};
 

@@ -30,12 +30,12 @@ pub struct Reply {
 pub fn read_reply(line: &[u8]) -> Result<Reply, String> {
     serde_json::from_slice(line).map_err(|_| {
         let start: String = String::from_utf8_lossy(line).chars().take(80).collect();
-        let why = what_is_wrong_with(line);
+        let why = fault_of_reply(line);
         format!("expected a line like {{\"exit_code\":0,\"output\":\"…\"}}, found {start:?}: {why}")
     })
 }
 
-fn what_is_wrong_with(line: &[u8]) -> &'static str {
+fn fault_of_reply(line: &[u8]) -> &'static str {
     let Ok(value) = serde_json::from_slice::<serde_json::Value>(line) else { return "it is no JSON" };
     let Some(fields) = value.as_object() else { return "it has no fields" };
     let Some(code) = fields.get("exit_code") else { return "it has no `exit_code`" };

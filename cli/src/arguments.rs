@@ -28,7 +28,7 @@ manager, a file or the machine did not do its part, 101 a bug in pilotfish, 124
 /// Numbers of which 0 is refused later.
 const OF_AT_LEAST_1: [&str; 4] = ["for '--jobs <", "for '--cores <", "for '--nodes <", "for '--pilots-max <"];
 
-/// What Rust says of a value, and what its writer is told.
+/// Texts of Rust's parsers, each with the text that users see instead.
 const RUST_WORDS: [(&str, &str); 4] = [
     ("number too large to fit in target type", "that is too large"),
     ("invalid float literal", "write a number"),

@@ -172,7 +172,7 @@ fn words_of_job<'a>(own: &[&'a str], general: &[&'a str], asked: &[&str]) -> Vec
     let own_words = own.iter().copied().filter(|words| queue_of(words).is_none_or(is_its));
     let of_cluster = general.iter().copied().filter(|words| queue_of(words).map_or(own.is_empty(), is_its));
     let mut words: Vec<&str> = own_words.chain(of_cluster).collect();
-    // What is only busy comes first: long words are cut off.
+    // Queues that are only busy come first: a long text is cut off at its end.
     words.sort_by_key(|words| !(words.contains("because it is full") || words.contains("overload")));
     words
 }

@@ -402,7 +402,7 @@ fn why_a_job_waits_comes_with_the_listing() {
 }
 
 #[test]
-fn of_queues_that_a_job_does_not_ask_for_nothing_is_told() {
+fn words_about_queues_that_a_job_does_not_ask_for_are_left_out() {
     let recorded = steps(include_str!("../../transcripts/gridengine/pending.txt"));
     let jobs = of(&recorded, "qstat -xml")[0].output.clone();
     let details = &of(&recorded, "qstat -xml -j 46")[0].output.stdout;

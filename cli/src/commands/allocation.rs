@@ -204,7 +204,7 @@ fn facts(held: &AllocationView, now: Time) -> Facts {
     facts
 }
 
-/// What it has taken, or may take while it is there: without a walltime there is no most.
+/// The core-hours that an allocation has used, or those that it can use at most. Without a walltime nothing limits them.
 fn core_hours_text(held: &AllocationView) -> String {
     match (held.ended_at, held.walltime) {
         (Some(_), _) => core_hours(held.core_time),

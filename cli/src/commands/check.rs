@@ -63,7 +63,7 @@ fn beyond_this_host<'s>(jobs: impl Iterator<Item = &'s JobSpec>) -> Option<Strin
     jobs.map(|job| (job, needs(job))).find(|(_, needs)| !needs.fits_in(&host)).map(|(job, needs)| {
         let without_names = Resources { generic: Default::default(), ..needs.clone() };
         let way = match needs.generic.keys().next() {
-            // What this host has of it only its user knows.
+            // Only the user knows how much of a named resource this host has.
             Some(name) if without_names.fits_in(&host) => format!("here without `--offer {name}=N`"),
             Some(_) | None => "here, only a platform with more".to_owned(),
         };

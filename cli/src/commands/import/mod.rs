@@ -24,7 +24,7 @@ Examples:
   pilotfish import wfcommons montage.json --emulate --speedup 100 -o \\
       montage.yaml && pilotfish run montage.yaml";
 
-/// What is wrong with an instance is told so many times; each of its tasks may have the same fault.
+/// `import` tells at most so many faults of an instance: each of its tasks may have the same one.
 const N_PROBLEMS_MAX: usize = 10;
 
 /// From what.

@@ -605,7 +605,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_told_with_its_flag() {
+    fn missing_host_or_image_is_refused_with_its_flag() {
         let refused = |arguments: &[&str]| {
             let words = ["attach"].iter().chain(arguments);
             let line = Line::try_parse_from(words).unwrap_or_else(|error| panic!("{error}"));

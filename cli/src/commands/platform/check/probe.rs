@@ -84,7 +84,7 @@ pub(super) async fn run(
     Ok(!is_interrupted)
 }
 
-/// That the port of the configuration is in use, by the running manager mostly: the probe gets another one then.
+/// A hint if the configured port is in use, mostly by the running manager. The probe's manager gets another port then.
 fn port_in_use(config: &Config) -> Option<String> {
     let port = config.listen_port?;
     let bound = TcpListener::bind((config.listen_host, port));
