@@ -1,5 +1,8 @@
 //! The map is tested: paths, arrows between crates, lengths, and what must be absent.
 
+#[path = "tidy/shape.rs"]
+mod shape;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,

@@ -189,6 +189,7 @@ impl World<'_> {
             // What is told is held against what was decided until then, not against what came after it.
             self.note(|_| format!("kept {records:?}"));
             if let Some(auditor) = &mut self.auditor {
+                records.iter().for_each(|record| self.decisions.add(now, record));
                 records.iter().try_for_each(|record| auditor.kept(record))?;
             }
             if let Some(scene) = &mut self.scene {

@@ -4,6 +4,7 @@
 //! nothing does, and everything must end.
 
 pub(crate) mod auditor;
+mod decisions;
 mod graphs;
 mod manager;
 pub(crate) mod nodes;
@@ -49,6 +50,15 @@ pub struct Outcome {
     pub n_events: u64,
     /// When all was over, simulated time.
     pub ended_at: Time,
+    /// A hash of all that the manager decided: the same in two builds that decide the same.
+    pub decisions: u64,
+}
+
+impl Outcome {
+    /// The hash of the decisions, and how many events and executions there were: what two builds are compared by.
+    pub fn fingerprint(&self) -> String {
+        format!("{:016x} {} {}", self.decisions, self.n_events, self.n_executions)
+    }
 }
 
 /// Runs one seed. `trace` is given a line for everything that happens, the same for the same seed.

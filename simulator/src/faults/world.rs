@@ -12,6 +12,7 @@ use scheduler::{
 use super::{
     Outcome, Violation,
     auditor::{Auditor, Budgets},
+    decisions::Decisions,
     manager::Manager,
     nodes::Node,
     plan::Plan,
@@ -190,6 +191,8 @@ pub(crate) struct World<'t> {
     pub(super) user: User,
     /// None where a scenario is too large to keep a history of each task.
     pub(super) auditor: Option<Auditor>,
+    /// What was decided; nothing is added where there is no auditor.
+    pub(super) decisions: Decisions,
     /// What a scenario says beyond its plan, and what it comes to.
     pub(crate) scene: Option<Scene>,
     pub(super) asked: BTreeMap<RequestId, Asker>,
@@ -230,6 +233,7 @@ impl<'t> World<'t> {
             nodes: Vec::new(),
             user: User::new(&plan),
             auditor: scene.as_ref().is_none_or(|scene| scene.is_audited).then(|| Auditor::new(budgets)),
+            decisions: Decisions::default(),
             scene,
             asked: BTreeMap::new(),
             gave: 0,
@@ -487,6 +491,7 @@ impl<'t> World<'t> {
             latest: audited.map_or(Span::ZERO, |auditor| auditor.latest),
             n_events: self.manager.n_events,
             ended_at: self.now,
+            decisions: self.decisions.hash(),
         }
     }
 }

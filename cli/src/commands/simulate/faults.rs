@@ -1,6 +1,7 @@
 //! `pilotfish simulate --faults`: faults drawn from seeds, with an auditor.
 
 use std::{
+    collections::BTreeMap,
     fmt, panic,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -29,6 +30,8 @@ struct Seeds {
 struct Sums {
     n_done: u64,
     total: faults::Outcome,
+    /// What each seed came to that broke no rule, where that is asked for.
+    each: BTreeMap<u64, faults::Outcome>,
     violations: Vec<(u64, Violation)>,
 }
 
@@ -50,14 +53,19 @@ pub async fn run(args: &SimulateArgs) -> Result<Outcome, Failure> {
     };
     let sums = Arc::new(Mutex::new(Sums::default()));
     let (shared, bar) = (Arc::clone(&sums), progress::of_runs(seeds.n, "seeds"));
-    let (told, began) = (bar.clone(), seeds.first);
+    let (told, began, is_each_told) = (bar.clone(), seeds.first, args.hashes);
     let work = move || {
         faults::run_many(began..end, |seed, result| {
             told.inc(1);
             let mut sums = shared.lock().unwrap_or_else(PoisonError::into_inner);
             sums.n_done += 1;
             match result {
-                Ok(outcome) => add(&mut sums.total, &outcome),
+                Ok(outcome) => {
+                    add(&mut sums.total, &outcome);
+                    if is_each_told {
+                        sums.each.insert(seed, outcome);
+                    }
+                }
                 Err(violation) => {
                     told.suspend(|| eprintln!("seed {seed}: {violation}"));
                     sums.violations.push((seed, violation));
@@ -69,7 +77,11 @@ pub async fn run(args: &SimulateArgs) -> Result<Outcome, Failure> {
     progress::end(&bar);
     let mut sums = sums.lock().unwrap_or_else(PoisonError::into_inner).clone();
     sums.violations.sort_by_key(|(seed, _)| *seed);
-    show::print(&if args.json { as_json(seeds, &sums)? } else { words(seeds, &sums) })?;
+    show::print(&match args {
+        SimulateArgs { json: true, .. } => as_json(seeds, &sums)?,
+        SimulateArgs { hashes: true, .. } => hashes(&sums),
+        _ => words(seeds, &sums),
+    })?;
     if !is_finished {
         show::say(&format!("interrupted after {} of {} seeds", sums.n_done, seeds.n));
         return Ok(Outcome::Interrupted);
@@ -150,6 +162,11 @@ fn words(seeds: Seeds, sums: &Sums) -> String {
     text
 }
 
+/// A line for each seed.
+fn hashes(sums: &Sums) -> String {
+    sums.each.iter().map(|(seed, outcome)| format!("{seed} {}\n", outcome.fingerprint())).collect()
+}
+
 fn as_json(seeds: Seeds, sums: &Sums) -> Result<String, Failure> {
     let total = &sums.total;
     let violations: Vec<_> =
@@ -177,6 +194,13 @@ mod tests {
     use simulator::faults;
 
     use super::{PanicsAreToldWithSeeds, Seeds, Sums, words};
+
+    #[test]
+    fn hashes_come_by_seed() {
+        let outcome = |decisions| faults::Outcome { decisions, n_events: 5, ..faults::Outcome::default() };
+        let sums = Sums { each: [(10, outcome(7)), (9, outcome(u64::MAX))].into(), ..Sums::default() };
+        assert_eq!(super::hashes(&sums), "9 ffffffffffffffff 5 0\n10 0000000000000007 5 0\n");
+    }
 
     #[test]
     fn one_of_a_kind_is_no_plural() {

@@ -92,6 +92,9 @@ pub struct SimulateArgs {
     /// Print everything that happens; for one run
     #[arg(long, conflicts_with_all = ["seeds", "compare", "json"])]
     trace: bool,
+    /// With --faults: print a hash of what the manager decided, a line a seed, to compare two builds
+    #[arg(long, requires = "faults", conflicts_with_all = ["trace", "json"])]
+    hashes: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
