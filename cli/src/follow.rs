@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use protocol::api::{ReasonRow, StreamEvent};
 use scheduler::{
-    engine::views::{Counts, JobView},
+    engine::interface::views::{Counts, JobView},
     explain::Reason,
     ids::{JobId, TaskId},
     time::Span,

@@ -8,7 +8,7 @@ use std::{
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use scheduler::{
-    engine::views::{Counts, JobView},
+    engine::interface::views::{Counts, JobView},
     time::Span,
 };
 
@@ -372,7 +372,7 @@ fn new_bar() -> ProgressBar {
 mod tests {
     use std::time::{Duration, Instant};
 
-    use scheduler::engine::views::Counts;
+    use scheduler::engine::interface::views::Counts;
 
     use super::{Pace, Quota, bar_line, eta};
     use crate::show::{Screen, table::width_of};

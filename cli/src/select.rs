@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, ops::RangeInclusive, sync::Once};
 
 use protocol::job::nearest;
 use scheduler::{
-    engine::views::JobView,
+    engine::interface::views::JobView,
     ids::{JobId, TaskId},
     ranges::TaskSet,
 };

@@ -9,8 +9,8 @@ use protocol::{
     api::{AccessFile, Reloaded},
     pilot::JoinDocument,
 };
-use scheduler::engine::{
-    interface::{Answer, Event, PlatformLimits, PlatformMode, PlatformSpec, Query, ScalingWay},
+use scheduler::engine::interface::{
+    Answer, Event, PlatformLimits, PlatformMode, PlatformSpec, Query, ScalingWay,
     settings::Settings,
     views::{AllocationView, PlatformView},
 };

@@ -9,7 +9,8 @@ use std::{
 
 use scheduler::{
     engine::{
-        interface::{Answer, Effect, RequestId, Step},
+        Step,
+        interface::{Answer, Effect, RequestId},
         record::Record,
     },
     ids::JobId,

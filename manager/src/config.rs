@@ -17,10 +17,7 @@ use profiles::{
 };
 use protocol::address::is_loopback;
 use scheduler::{
-    engine::{
-        interface::{PlatformSpec, ScalingWay},
-        settings::Settings,
-    },
+    engine::interface::{PlatformSpec, ScalingWay, settings::Settings},
     resources::Resources,
 };
 use serde::Deserialize;

@@ -3,10 +3,7 @@
 use std::sync::mpsc::SyncSender;
 
 use scheduler::{
-    engine::{
-        Engine,
-        interface::{Event, Step},
-    },
+    engine::{Engine, Step, interface::Event},
     time::Span,
 };
 use tokio::sync::{mpsc, watch};

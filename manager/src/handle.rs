@@ -5,10 +5,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use scheduler::engine::{
-    interface::{Answer, Event, Notice, Query, RequestId},
-    views::AllocationView,
-};
+use scheduler::engine::interface::{Answer, Event, Notice, Query, RequestId, views::AllocationView};
 use tokio::sync::{broadcast, mpsc, oneshot};
 
 /// Events waiting for the engine at most; whoever asks beyond waits.

@@ -8,7 +8,7 @@ use std::{
 };
 
 use scheduler::{
-    engine::{durable::Durable, record::Record},
+    engine::{record::Record, state::durable::Durable},
     time::Time,
 };
 use serde::{Deserialize, Serialize};

@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use scheduler::engine::{record::Record, settings::Settings};
+use scheduler::engine::{interface::settings::Settings, record::Record};
 use serde::{Deserialize, Serialize};
 
 const FILE: &str = "numbers";
@@ -125,7 +125,7 @@ impl Numbers {
 #[cfg(test)]
 mod tests {
     use scheduler::{
-        engine::{record::Record, settings::Settings},
+        engine::{interface::settings::Settings, record::Record},
         ids::{AllocationId, JobId, PlatformId},
         time::Time,
     };

@@ -4,7 +4,7 @@ use std::{collections::HashMap, time::Instant};
 
 use scheduler::engine::{
     interface::{Answer, Effect, Notice, RequestId},
-    question::Question,
+    plan::question::Question,
 };
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 

@@ -12,9 +12,9 @@ use adapters::{
 use profiles::site::{Reach, Site};
 use protocol::{address::is_host, ulimits::with_hint};
 use scheduler::{
-    engine::{
-        interface::{QueueLoad, SubmitOutcome},
-        scaling::{FoundProvider, Provider, Ratio, ScaleTrouble},
+    engine::interface::{
+        QueueLoad, SubmitOutcome,
+        platform::scaling::{FoundProvider, Provider, Ratio, ScaleTrouble},
     },
     resources::Resources,
     time::Span,

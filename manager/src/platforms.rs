@@ -17,9 +17,9 @@ use adapters::{
     transport::{Ssh, process_end},
 };
 use scheduler::{
-    engine::{
-        interface::{Event, KnownAllocation, LeftThere, ListedAllocation, PlatformSpec, SubmitOutcome},
-        scaling::{Provider, Ratio, ScaleTrouble},
+    engine::interface::{
+        Event, KnownAllocation, LeftThere, ListedAllocation, PlatformSpec, SubmitOutcome,
+        platform::scaling::{Provider, Ratio, ScaleTrouble},
     },
     ids::{AllocationId, PlatformId},
     time::{Span, Time},

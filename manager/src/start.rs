@@ -11,10 +11,9 @@ use protocol::api::{AccessFile, Reloaded};
 use scheduler::{
     engine::{
         Engine,
-        interface::{Event, LeftThere},
-        question::Question,
+        interface::{Event, LeftThere, settings::Settings},
+        plan::question::Question,
         record::Record,
-        settings::Settings,
     },
     time::Span,
 };

@@ -22,7 +22,7 @@ use ring::{
     hmac,
     rand::{SecureRandom, SystemRandom},
 };
-use scheduler::{engine::users::TokenId, ids::PilotId};
+use scheduler::{engine::interface::users::TokenId, ids::PilotId};
 
 use crate::users::{Holder, Users, Void, Wanted};
 

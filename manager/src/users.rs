@@ -25,9 +25,11 @@ use ring::{
 use scheduler::{
     digest::Digest,
     engine::{
-        interface::Event,
+        interface::{
+            Event,
+            users::{TokenId, UserToken},
+        },
         record::Record,
-        users::{TokenId, UserToken},
     },
     time::{Span, Time},
 };

@@ -1,6 +1,6 @@
 //! What an operator says of what a platform costs.
 
-use scheduler::engine::price::{Money, Price as Known};
+use scheduler::engine::interface::platform::price::{Money, Price as Known};
 use serde::{Deserialize, Deserializer, de::Error};
 
 /// Of a currency's word.

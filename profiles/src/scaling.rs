@@ -1,9 +1,6 @@
 //! What an operator says of how many vCPUs a core of a platform may stand for.
 
-use scheduler::engine::{
-    interface::{ScalingSpec, ScalingWay},
-    scaling::Ratio,
-};
+use scheduler::engine::interface::{ScalingSpec, ScalingWay, platform::scaling::Ratio};
 use serde::{Deserialize, Deserializer, de::Error};
 
 use crate::quantity::Duration;

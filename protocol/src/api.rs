@@ -11,11 +11,10 @@ use std::{
 use serde::{Deserialize, Deserializer, Serialize};
 
 use scheduler::{
-    engine::{
+    engine::interface::{
+        LeftThere, TaskFilter,
         declared::Declared,
-        interface::{LeftThere, TaskFilter},
-        profile::ProfileView,
-        views::{AllocationView, JobView, PilotView, PlatformView, StatusView},
+        views::{AllocationView, JobView, PilotView, PlatformView, StatusView, profile::ProfileView},
     },
     explain::Reason,
     ids::{JobId, PilotId, TaskId},

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use scheduler::{
-    engine::users::TokenId,
+    engine::interface::users::TokenId,
     time::{Span, Time},
 };
 

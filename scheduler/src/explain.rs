@@ -12,10 +12,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     engine::{
-        allocation::Because,
-        interface::{PlatformMode, QueueLoad, ScalingWay},
-        price::Money,
-        scaling::{Ratio, ScalingChange},
+        interface::{
+            PlatformMode, QueueLoad, ScalingWay,
+            platform::{
+                price::Money,
+                scaling::{Ratio, ScalingChange},
+            },
+        },
+        record::because::Because,
     },
     ids::{JobId, PilotId, TaskId},
     policy::matching::Precedence,

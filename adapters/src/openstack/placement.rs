@@ -3,7 +3,7 @@
 //! Nova's computes write the same records: whoever comes second is told so by their generation, and reads again. And
 //! where Nova's configuration says a ratio, it puts that back.
 
-use scheduler::engine::scaling::{FoundProvider, Provider, Ratio, ScaleTrouble};
+use scheduler::engine::interface::platform::scaling::{FoundProvider, Provider, Ratio, ScaleTrouble};
 use serde_json::{Value, json};
 
 use super::{

@@ -29,12 +29,10 @@ use protocol::{
 };
 use scheduler::{
     digest::Digest,
-    engine::{
+    engine::interface::{
+        LeftThere, TaskFilter,
         declared::Declared,
-        interface::{LeftThere, TaskFilter},
-        profile::ProfileView,
-        views::{AllocationView, JobView, PlatformView},
-        weights::WeightsView,
+        views::{AllocationView, JobView, PlatformView, profile::ProfileView, weights::WeightsView},
     },
     ids::{AllocationId, JobId, TaskId},
 };

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use scheduler::{
-    engine::views::AllocationView,
+    engine::interface::views::AllocationView,
     explain::core_hours,
     ids::{AllocationId, PilotId},
     time::Time,
@@ -252,7 +252,7 @@ fn pilots(ids: &[PilotId]) -> String {
 #[cfg(test)]
 mod tests {
     use scheduler::{
-        engine::views::AllocationView,
+        engine::interface::views::AllocationView,
         ids::AllocationId,
         time::{Span, Time},
     };

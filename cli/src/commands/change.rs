@@ -1,7 +1,7 @@
 //! What `cancel`, `pause`, `resume` and `retry-failed` have in common.
 
 use scheduler::{
-    engine::{interface::TaskFilter, views::Counts},
+    engine::interface::{TaskFilter, views::Counts},
     ids::JobId,
     ranges::TaskSet,
 };

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use clap::Args;
 
-use scheduler::{engine::views::JobView, ids::JobId};
+use scheduler::{engine::interface::views::JobView, ids::JobId};
 
 use crate::{
     failure::{Failure, Outcome},

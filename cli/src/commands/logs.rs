@@ -12,7 +12,7 @@ use clap::Args;
 
 use protocol::{api::OutputRow, follow::TaskRange};
 use scheduler::{
-    engine::{interface::TaskFilter, views::JobView},
+    engine::interface::{TaskFilter, views::JobView},
     ids::{JobId, TaskId},
     ranges::TaskSet,
 };

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use scheduler::engine::views::PilotView;
+use scheduler::engine::interface::views::PilotView;
 
 use crate::{
     failure::{Failure, Outcome},

@@ -15,8 +15,8 @@ use std::{
 use clap::Args;
 use protocol::job::nearest;
 use scheduler::{
-    engine::{
-        interface::PlatformMode,
+    engine::interface::{
+        PlatformMode,
         views::{JobView, PlatformView},
     },
     ids::JobId,

@@ -4,9 +4,9 @@ mod declare;
 
 use clap::{Args, Subcommand};
 use protocol::job::nearest;
-use scheduler::engine::{
+use scheduler::engine::interface::{
     declared::JobType,
-    profile::{ExperienceView, ProfileView},
+    views::profile::{ExperienceView, ProfileView},
 };
 
 use crate::{

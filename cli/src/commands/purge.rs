@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use clap::Args;
 use protocol::units::parse_duration_ms;
-use scheduler::{engine::views::JobView, ids::JobId, time::Span};
+use scheduler::{engine::interface::views::JobView, ids::JobId, time::Span};
 use serde::Serialize;
 
 use crate::{

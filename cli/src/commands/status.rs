@@ -4,7 +4,7 @@ use clap::Args;
 use serde::Serialize;
 
 use protocol::api::Status;
-use scheduler::{engine::views::StatusView, time::Time};
+use scheduler::{engine::interface::views::StatusView, time::Time};
 
 use crate::{
     failure::{Failure, Outcome},

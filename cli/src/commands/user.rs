@@ -15,7 +15,7 @@ use protocol::{
     users::{AddUserRequest, QuotaUse, QuotaView, TokenState, TokenView, Users, UsersQuery, check_name},
 };
 use scheduler::{
-    engine::users::TokenId,
+    engine::interface::users::TokenId,
     size::Size,
     time::{Span, Time},
 };

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 
 use protocol::units::parse_duration_ms;
-use scheduler::{engine::views::JobView, ids::JobId};
+use scheduler::{engine::interface::views::JobView, ids::JobId};
 
 use crate::{
     client::Client,

@@ -3,10 +3,7 @@
 use clap::{Args, Subcommand};
 use protocol::job::nearest;
 use scheduler::{
-    engine::{
-        weight_history::WeightCause,
-        weights::{KindView, WeightView, WeightsView},
-    },
+    engine::interface::views::weights::{KindView, WeightCause, WeightView, WeightsView},
     time::Span,
 };
 

@@ -8,7 +8,7 @@ use protocol::{
     api::{WorkflowRequest, WorkflowSubmitted},
     job::{AfterSpec, Input, OnSpec, Problem, StageSpec, WorkflowSpec, same_tasks},
 };
-use scheduler::{edges::Edges, engine::views::JobView};
+use scheduler::{edges::Edges, engine::interface::views::JobView};
 
 use crate::{
     access::last,

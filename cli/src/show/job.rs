@@ -2,7 +2,7 @@
 
 use protocol::job::limits::RESULT_LIMIT_BYTES_MAX;
 use scheduler::{
-    engine::views::{Counts, CutOutputs, JobView},
+    engine::interface::views::{Counts, CutOutputs, JobView},
     pull::MovedBytes,
     time::Span,
 };

@@ -1,10 +1,7 @@
 //! Whether a user may have more jobs: what is submitted, with all that the user has, is held to the user's quotas.
 
 use protocol::users::{QuotaUse, QuotaView};
-use scheduler::engine::{
-    interface::{Answer, JobRequest, Query},
-    views::HoldingsView,
-};
+use scheduler::engine::interface::{Answer, JobRequest, Query, views::HoldingsView};
 
 use super::{
     Context,

@@ -20,10 +20,7 @@ use axum::{
 use futures_util::stream;
 use protocol::api::{EventsQuery, StreamEvent};
 use scheduler::{
-    engine::{
-        interface::{Answer, Notice, Query},
-        views::JobView,
-    },
+    engine::interface::{Answer, Notice, Query, views::JobView},
     ids::JobId,
 };
 use tokio::{

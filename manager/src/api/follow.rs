@@ -5,10 +5,7 @@ use std::time::Instant;
 use axum::{extract::State, http::StatusCode, response::Response};
 use protocol::follow::{EndedOutput, FollowQuery, Followed, TaskRange, Written};
 use scheduler::{
-    engine::{
-        interface::{Event, TaskFilter},
-        views::JobView,
-    },
+    engine::interface::{Event, TaskFilter, views::JobView},
     ids::JobId,
     ranges::TaskSet,
 };

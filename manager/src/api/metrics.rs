@@ -7,10 +7,9 @@ use axum::{
     http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
-use scheduler::engine::{
-    interface::{Answer, PlatformMode, Query},
-    views::{PlatformView, StatusView},
-    weights::WeightsView,
+use scheduler::engine::interface::{
+    Answer, PlatformMode, Query,
+    views::{PlatformView, StatusView, weights::WeightsView},
 };
 
 use super::{Shared, blocking, error::ApiError, extract::User};

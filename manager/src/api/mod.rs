@@ -47,8 +47,8 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use axum::Router;
 use protocol::job::JobSpec;
 use scheduler::{
-    engine::{
-        interface::{Answer, LeftThere, Query, Refusal},
+    engine::interface::{
+        Answer, LeftThere, Query, Refusal,
         views::{CutOutputs, JobView},
     },
     ids::JobId,

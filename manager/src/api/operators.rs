@@ -7,9 +7,8 @@ use protocol::api::{
     ReloadRequest, Reloaded,
 };
 use scheduler::{
-    engine::{
-        interface::{Answer, Event, PlatformChange, PlatformLimits, PlatformMode, Query, Refusal},
-        views::PlatformView,
+    engine::interface::{
+        Answer, Event, PlatformChange, PlatformLimits, PlatformMode, Query, Refusal, views::PlatformView,
     },
     ids::AllocationId,
     time::Span,

@@ -13,7 +13,7 @@ use protocol::{
     job::{Keep, Sink},
 };
 use scheduler::{
-    engine::{interface::TaskFilter, views::TaskView},
+    engine::interface::{TaskFilter, views::TaskView},
     ids::{JobId, TaskId},
     ranges::TaskSet,
     results::TaskOutput,

@@ -5,9 +5,9 @@ use protocol::{
     api::{LayerChange, PoliciesAnswer, PolicyRequest},
     policies,
 };
-use scheduler::engine::{
-    interface::{Answer, Event, Query},
-    policies::{PoliciesView, PolicyChange},
+use scheduler::engine::interface::{
+    Answer, Event, Query,
+    views::policies::{PoliciesView, PolicyChange},
 };
 
 use super::{

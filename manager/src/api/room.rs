@@ -173,7 +173,7 @@ mod tests {
     use axum::{body::Body, response::Response};
     use http_body_util::BodyExt;
 
-    use scheduler::engine::users::TokenId;
+    use scheduler::engine::interface::users::TokenId;
 
     use super::{Room, User};
 

@@ -32,10 +32,8 @@ use protocol::{
     pilot,
     users::{AddUserRequest, UserAdded, Users, UsersQuery},
 };
-use scheduler::engine::{
-    profile::ProfileView,
-    views::{AllocationView, JobView, PlatformView},
-    weights::WeightsView,
+use scheduler::engine::interface::views::{
+    AllocationView, JobView, PlatformView, profile::ProfileView, weights::WeightsView,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 

@@ -9,8 +9,8 @@ use axum::{extract::FromRequestParts, http::request::Parts};
 use protocol::job::Objects;
 use scheduler::{
     digest::Digest,
-    engine::{
-        interface::{Answer, Query},
+    engine::interface::{
+        Answer, Query,
         views::{SessionJob, SessionView},
     },
     ids::{JobId, PilotId, PlatformId},

@@ -12,10 +12,7 @@ use protocol::{
     pilot,
 };
 use scheduler::{
-    engine::{
-        interface::{Answer, Event, Query},
-        views::CutOutputs,
-    },
+    engine::interface::{Answer, Event, Query, views::CutOutputs},
     explain::Reason,
     ids::{AllocationId, JobId, PilotId, TaskId},
     results::OutputFile,

@@ -10,10 +10,7 @@ use protocol::{
     job::{Extracted, WorkDir},
 };
 use scheduler::{
-    engine::{
-        interface::{Answer, Query, TaskFilter},
-        views::TaskView,
-    },
+    engine::interface::{Answer, Query, TaskFilter, views::TaskView},
     ids::{JobId, PilotId, TaskId},
     ranges::TaskSet,
     results::Usage,

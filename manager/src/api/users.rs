@@ -19,9 +19,8 @@ use protocol::users::{
 };
 use scheduler::{
     engine::{
-        interface::{Answer, Event, PlatformMode, Query},
+        interface::{Answer, Event, PlatformMode, Query, users::TokenId},
         record::Record,
-        users::TokenId,
     },
     time::Time,
 };

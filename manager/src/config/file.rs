@@ -19,7 +19,7 @@ use profiles::{
     store::StoreProfile,
 };
 use protocol::job::{Locator, Problem, in_file, parse_yaml, unreadable};
-use scheduler::{engine::settings::Settings, policy::Policies, time::Span};
+use scheduler::{engine::interface::settings::Settings, policy::Policies, time::Span};
 use serde::{
     Deserialize, Deserializer,
     de::{DeserializeOwned, Error as _},
@@ -303,7 +303,7 @@ fn patience<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duratio
 mod tests {
     use std::{collections::BTreeSet, path::Path};
 
-    use scheduler::{engine::settings::Settings, resources::Resources, time::Span};
+    use scheduler::{engine::interface::settings::Settings, resources::Resources, time::Span};
 
     use super::{super::Config, ConfigError, ManagerFile};
 

@@ -8,7 +8,7 @@ use std::{
 
 use protocol::job::JobSpec;
 use rusqlite::Connection;
-use scheduler::{digest::Digest, engine::durable::Durable};
+use scheduler::{digest::Digest, engine::state::durable::Durable};
 
 use super::{Access, FILE, StoreError, at_rest, connect, error::Fault, files, replay};
 

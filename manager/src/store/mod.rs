@@ -37,7 +37,7 @@ pub(crate) use lock::FILE as LOCK_FILE;
 pub use reader::{AttemptRow, OutputPage, Reader};
 use rusqlite::{Connection, OpenFlags, config::DbConfig};
 use scheduler::{
-    engine::{record::Record, settings::Settings},
+    engine::{interface::settings::Settings, record::Record},
     ids::JobId,
     policy::Policies,
     results::TaskOutput,

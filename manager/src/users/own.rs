@@ -9,7 +9,7 @@ use std::{
 
 use protocol::api::AccessFile;
 use scheduler::{
-    engine::{record::Record, users::TokenId},
+    engine::{interface::users::TokenId, record::Record},
     time::Time,
 };
 

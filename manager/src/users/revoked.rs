@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use scheduler::engine::users::TokenId;
+use scheduler::engine::interface::users::TokenId;
 
 /// The file's name in the manager's folder: one id a line.
 pub(crate) const FILE: &str = "revoked";

@@ -1,5 +1,5 @@
 use scheduler::{
-    engine::{record::Record, users::TokenId},
+    engine::{interface::users::TokenId, record::Record},
     time::{Span, Time},
 };
 

@@ -2,14 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{
-    Engine,
-    allocation::Census,
-    durable::Job,
-    standby::Parked,
-    volatile::{PilotState, Volatile},
-};
 use crate::{
+    engine::{
+        Engine,
+        live::{
+            standby::Parked,
+            volatile::{PilotState, Volatile},
+        },
+        state::{allocation::Census, job::Job},
+    },
     ids::{JobId, PilotId, PlatformId},
     ranges::TaskSet,
 };

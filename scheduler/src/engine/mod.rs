@@ -1,84 +1,31 @@
 //! The state machine of jobs, leases, pilots and allocations: events in, records and effects out.
 //!
-//! `handle` never fails and never waits. Durable state changes only through [`durable::Durable::apply`];
+//! `handle` never fails and never waits. Durable state changes only through [`state::durable::Durable::apply`];
 //! volatile state (leases, heartbeats) is rebuilt by pilots that come back.
 
-pub mod allocation;
-mod alone;
-pub mod durable;
-pub mod effort;
-pub mod experience;
-pub mod fairness;
-mod graph;
+mod dispatch;
+mod handlers;
 pub mod interface;
-pub mod policies;
-pub mod price;
-pub mod profile;
-pub mod record;
-pub mod scaling;
-pub mod settings;
-pub mod users;
-pub mod views;
-
-mod agreement;
-mod attempts;
-pub mod by_size;
-pub mod declared;
-mod divide;
-mod doubts;
-mod elsewhere;
-pub mod ends;
-pub mod facts;
-mod failing;
-mod forsaken;
-mod gifts;
-pub mod guide;
-mod guiding;
-mod here;
-mod invariants;
-pub mod job;
-mod jobs;
-mod last_chances;
-mod leases;
-mod limits;
-mod lineup;
-mod load;
-pub mod neighbours;
-mod nodes;
-mod offer;
-mod operators;
-mod pilots;
-pub mod places;
-mod placing;
-mod platform_failures;
-mod profiling;
+pub mod live;
+pub mod plan;
 mod provision;
-pub mod question;
-mod queue_reasons;
-pub mod quotas;
-mod reasons;
-mod reasons_of_policies;
-pub mod runtimes;
-mod serve;
-mod short_lived;
-mod shortlist;
-mod standby;
-mod suspects;
+pub mod read;
+pub mod record;
+pub mod state;
+mod turn;
+
+mod invariants;
 #[cfg(test)]
 mod tests;
-mod unlisted;
-mod volatile;
-pub mod waits;
-mod wanted;
-pub mod weight_history;
-pub mod weights;
-mod workflows;
 
-use durable::Durable;
-use interface::{Answer, Effect, Event, Notice, Query, Refusal, RequestId, Step};
+pub use turn::Step;
+
+use interface::{Answer, Event, Query, RequestId, settings::Settings};
+use live::volatile::{Timer, Volatile};
+use read::views::Reader;
 use record::Record;
-use settings::Settings;
-use volatile::{Timer, Volatile};
+use state::durable::Durable;
+use turn::Turn;
 
 use crate::time::{Span, Time};
 
@@ -91,15 +38,6 @@ pub struct Engine {
     settings: Settings,
     durable: Durable,
     volatile: Volatile,
-}
-
-/// One event being handled: collects what it leads to.
-struct Turn<'a> {
-    settings: &'a Settings,
-    durable: &'a mut Durable,
-    volatile: &'a mut Volatile,
-    now: Time,
-    step: Step,
 }
 
 impl Engine {
@@ -236,30 +174,6 @@ impl Turn<'_> {
         }
     }
 
-    /// Applies a record in memory and hands it on to be made durable.
-    fn record(&mut self, record: Record) {
-        self.durable.apply(&record);
-        self.volatile.graph.note(&record);
-        self.step.records.push(record);
-    }
-
-    fn answer(&mut self, request: RequestId, answer: Answer) {
-        self.step.effects.push(Effect::Answer { request, answer });
-    }
-
-    fn refuse(&mut self, request: RequestId, refusal: Refusal) {
-        self.answer(request, Answer::Refused(refusal));
-    }
-
-    /// Queues a notice, once a step. There may be thousands of failures, each told once anyway.
-    fn notify(&mut self, notice: Notice) {
-        let may_repeat = !matches!(notice, Notice::TaskFailed { .. });
-        let effect = Effect::Notify(notice);
-        if !may_repeat || !self.step.effects.contains(&effect) {
-            self.step.effects.push(effect);
-        }
-    }
-
     fn fire_timers(&mut self) {
         // Before others that are due, too: they may find that somebody got nothing.
         let grace = (self.volatile.grace_until, Timer::Grace);
@@ -291,7 +205,7 @@ impl Turn<'_> {
     }
 
     fn answer_query(&mut self, request: RequestId, query: Query) {
-        let reader = views::Reader::new(self.settings, self.durable, self.volatile, self.now);
+        let reader = Reader::new(self.settings, self.durable, self.volatile, self.now);
         let answer = reader.answer(query).unwrap_or_else(Answer::Refused);
         self.answer(request, answer);
     }

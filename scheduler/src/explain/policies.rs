@@ -5,8 +5,8 @@ use std::fmt;
 use super::{Reason, plural};
 use crate::{
     engine::{
-        allocation::Compared,
         interface::{QueueLoad, ScalingWay},
+        record::because::Compared,
     },
     policy::matching::Precedence,
     time::Span,

@@ -4,7 +4,7 @@
 use std::{cmp::Reverse, collections::BinaryHeap};
 
 use scheduler::{
-    engine::fairness::fairness,
+    engine::read::fairness::fairness,
     luck::Luck,
     policy::{
         affinity::{Affinity, corunner::CorunnerAffinity},

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use scheduler::{
     engine::{
-        Engine,
-        durable::Durable,
-        interface::{Answer, Effect, Event, Notice, Query, QueueLoad, Refusal, RequestId, Step, TaskFilter},
+        Engine, Step,
+        interface::{Answer, Effect, Event, Notice, Query, QueueLoad, Refusal, RequestId, TaskFilter},
         record::Record,
+        state::durable::Durable,
     },
     ids::{JobId, PilotId, PlatformId},
     pull::PullAnswer,

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use scheduler::{
-    engine::{
-        interface::{
-            JobChange, JobRequest, PlatformLimits, PlatformMode, PlatformSpec, ScalingSpec, ScalingWay, Stage,
+    engine::interface::{
+        JobChange, JobRequest, PlatformLimits, PlatformMode, PlatformSpec, ScalingSpec, ScalingWay, Stage,
+        platform::{
+            price::{Money, Price},
+            scaling::Ratio,
         },
-        price::{Money, Price},
-        scaling::Ratio,
         settings::Settings,
     },
     estimates::TaskEstimates,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use scheduler::{
-    engine::durable::Durable,
+    engine::state::durable::Durable,
     ids::{PilotId, PlatformId},
     pull::TaskNeeds,
     resources::Resources,

@@ -6,9 +6,9 @@ use std::{collections::BTreeMap, sync::Arc};
 use scheduler::{
     edges::Dependence,
     engine::{
-        durable::{Durable, Job},
         interface::PlatformMode,
-        runtimes::Runtimes,
+        plan::runtimes::Runtimes,
+        state::{durable::Durable, job::Job},
     },
     ids::{JobId, PilotId, PlatformId},
     policy::Policies,

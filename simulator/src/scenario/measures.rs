@@ -1,7 +1,7 @@
 //! What a run came to, in numbers: for all, and for each user, application and platform.
 
 use scheduler::{
-    engine::fairness::fairness,
+    engine::read::fairness::fairness,
     time::{Span, Time},
 };
 

@@ -2,10 +2,7 @@
 
 use scheduler::{
     edges::OnFailedDependency,
-    engine::{
-        interface::{JobRequest, PlatformLimits, PlatformSpec, Stage},
-        settings::Settings,
-    },
+    engine::interface::{JobRequest, PlatformLimits, PlatformSpec, Stage, settings::Settings},
     luck::Luck,
     time::Span,
 };

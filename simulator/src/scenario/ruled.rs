@@ -1,7 +1,7 @@
 //! Under which policies the jobs of a history ran.
 
 use scheduler::{
-    engine::{durable::Durable, policies::PolicyChange},
+    engine::{interface::views::policies::PolicyChange, state::durable::Durable},
     policy::Policies,
     time::Time,
 };
@@ -69,7 +69,7 @@ fn of_eras(eras: &[Era], (begin, end): (Time, Time)) -> Ruled {
 
 #[cfg(test)]
 mod tests {
-    use scheduler::{engine::policies::PolicyChange, policy::Policies, time::Time};
+    use scheduler::{engine::interface::views::policies::PolicyChange, policy::Policies, time::Time};
 
     use super::{eras, of_eras};
 

@@ -4,9 +4,9 @@ use std::convert::Infallible;
 
 use scheduler::{
     engine::{
-        durable::Durable,
         interface::{JobRequest, PlatformLimits, PlatformMode, PlatformSpec},
         record::{JobResult, Record, Totals},
+        state::durable::Durable,
     },
     ids::{AllocationId, JobId, PilotId, PlatformId},
     pull::{NodeFacts, TaskNeeds},

@@ -5,9 +5,9 @@ use std::convert::Infallible;
 use scheduler::{
     edges::{Dependence, Edges},
     engine::{
-        durable::Durable,
         interface::{JobRequest, PlatformSpec},
         record::{FailedAttempt, JobResult, Record, Totals, Verdict},
+        state::durable::Durable,
     },
     estimates::TaskEstimates,
     ids::{AllocationId, JobId, PilotId, PlatformId},

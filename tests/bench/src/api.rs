@@ -7,7 +7,7 @@ use protocol::{
     job::{CommandLine, JobSpec, WorkflowSpec},
     sweep::{Column, Dimension, IntegerRange, Values},
 };
-use scheduler::{engine::views::JobView, ids::JobId};
+use scheduler::{engine::interface::views::JobView, ids::JobId};
 
 use crate::{
     Trouble,

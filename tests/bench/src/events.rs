@@ -1,7 +1,7 @@
 //! The manager's event stream, as a program that waits for jobs reads it.
 
 use protocol::api::{AccessFile, PREFIX, StreamEvent};
-use scheduler::{engine::views::JobView, ids::JobId};
+use scheduler::{engine::interface::views::JobView, ids::JobId};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,

@@ -5,10 +5,7 @@ use std::{fs, path::PathBuf};
 
 use manager::{config::Config, store::Store};
 use scheduler::{
-    engine::{
-        interface::{Answer, Event, SubmitOutcome},
-        settings::Settings,
-    },
+    engine::interface::{Answer, Event, SubmitOutcome, settings::Settings},
     ids::AllocationId,
     resources::Resources,
     time::Span,

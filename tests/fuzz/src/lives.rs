@@ -1,7 +1,7 @@
 //! Conversations as in `frames`, with a real store: what it reads back is what the engine knows.
 
 use manager::store::Store;
-use scheduler::engine::{Engine, durable::Durable, record::Record, settings::Settings};
+use scheduler::engine::{Engine, interface::settings::Settings, record::Record, state::durable::Durable};
 
 use crate::{frames, steps, world::World};
 

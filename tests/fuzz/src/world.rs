@@ -5,12 +5,12 @@ use protocol::job::{CommandLine, Extract, JobSpec};
 use scheduler::{
     engine::{
         Engine,
-        durable::Durable,
         interface::{
             Answer, Effect, Event, JobRequest, PlatformLimits, PlatformSpec, RequestId, SubmitOutcome,
+            settings::Settings,
         },
         record::Record,
-        settings::Settings,
+        state::durable::Durable,
     },
     ids::{JobId, PilotId},
     pull::{NodeFacts, Pull, Registration, TaskNeeds},

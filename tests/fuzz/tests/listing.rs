@@ -12,12 +12,11 @@ use fuzz::bound::{Cost, cost_of};
 use profiles::site::Site;
 use scheduler::{
     engine::{
-        Engine,
+        Engine, Step,
         interface::{
-            Effect, Event, JobRequest, ListedAllocation, PlatformLimits, PlatformSpec, RequestId, Step,
-            SubmitOutcome,
+            Effect, Event, JobRequest, ListedAllocation, PlatformLimits, PlatformSpec, RequestId,
+            SubmitOutcome, settings::Settings,
         },
-        settings::Settings,
     },
     ids::PlatformId,
     pull::TaskNeeds,

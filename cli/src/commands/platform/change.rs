@@ -1,7 +1,7 @@
 //! `pilotfish platform pause`, `resume` and `drain`.
 
 use clap::Args;
-use scheduler::engine::views::PlatformView;
+use scheduler::engine::interface::views::PlatformView;
 
 use crate::{
     access,

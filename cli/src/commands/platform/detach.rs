@@ -7,7 +7,7 @@ use std::{
 
 use clap::Args;
 use protocol::job::unreadable;
-use scheduler::engine::{interface::PlatformMode, views::PlatformView};
+use scheduler::engine::interface::{PlatformMode, views::PlatformView};
 
 use super::{attach, entry, reload};
 use crate::{

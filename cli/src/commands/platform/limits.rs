@@ -3,7 +3,7 @@
 use clap::Args;
 use profiles::{platform::N_PILOTS_MAX, price::amount, quantity::core_hours as core_hours_of};
 use protocol::api::LimitsRequest;
-use scheduler::{engine::views::PlatformView, explain::core_hours};
+use scheduler::{engine::interface::views::PlatformView, explain::core_hours};
 
 use crate::{
     access,

@@ -17,7 +17,7 @@ use clap::{Args, Subcommand};
 use manager::config::{Config, file::ManagerFile};
 use profiles::site::Site;
 use protocol::job::nearest;
-use scheduler::engine::{interface::PlatformSpec, views::PlatformView};
+use scheduler::engine::interface::{PlatformSpec, views::PlatformView};
 
 use change::Change;
 

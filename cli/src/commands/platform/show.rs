@@ -5,8 +5,8 @@ use std::cmp::Reverse;
 use clap::Args;
 use protocol::api::ReasonRow;
 use scheduler::{
-    engine::{
-        interface::PlatformMode,
+    engine::interface::{
+        PlatformMode,
         views::{CostView, PlatformView},
     },
     explain::{Reason, core_hours},

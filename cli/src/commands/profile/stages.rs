@@ -11,7 +11,7 @@ use std::{
 
 use protocol::api::ProfilingRequest;
 use scheduler::{
-    engine::{profile::ProfileView, views::JobView},
+    engine::interface::views::{JobView, profile::ProfileView},
     ids::JobId,
     resources::Resources,
     time::Span,

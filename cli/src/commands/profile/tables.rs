@@ -1,7 +1,7 @@
 //! What a profiling run found, as tables of affinities.
 
 use scheduler::{
-    engine::profile::{ExperienceView, ProfileView},
+    engine::interface::views::profile::{ExperienceView, ProfileView},
     policy::{
         affinity::{Affinity, corunner::CorunnerAffinity},
         table::Table as Numbers,

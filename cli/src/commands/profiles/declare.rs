@@ -7,9 +7,9 @@ use manager::config::file::load_application;
 use profiles::application::{ApplicationProfile, SHIPPED, Written};
 use protocol::{job::nearest, units::parse_duration_ms};
 use scheduler::{
-    engine::{
+    engine::interface::{
         declared::{COUNTS_AS, Declared, JobType},
-        profile::{ExperienceView, ProfileView},
+        views::profile::{ExperienceView, ProfileView},
     },
     time::Span,
 };

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, path::Path};
 
-use scheduler::{engine::views::JobView, ids::JobId, resources::Resources};
+use scheduler::{engine::interface::views::JobView, ids::JobId, resources::Resources};
 
 use crate::{
     client::Client,

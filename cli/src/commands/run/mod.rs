@@ -19,7 +19,7 @@ use protocol::{
     job::{JobSpec, Problem, WorkflowSpec},
     units::show_bytes,
 };
-use scheduler::{engine::views::JobView, resources::Resources, time::Span};
+use scheduler::{engine::interface::views::JobView, resources::Resources, time::Span};
 
 use crate::{
     access::{self, RUN_FOLDER, STORE_FILE, Standing, show_path},

@@ -4,7 +4,7 @@ use std::{pin::pin, time::Duration};
 
 use adapters::transport::end_commands;
 use manager::Manager;
-use scheduler::{engine::views::JobView, ids::JobId};
+use scheduler::{engine::interface::views::JobView, ids::JobId};
 
 use crate::{
     client::{Client, EventStream},

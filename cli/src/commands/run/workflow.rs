@@ -6,7 +6,7 @@ use protocol::{
     api::WorkflowRequest,
     job::{Problem, StageSpec, WorkflowSpec},
 };
-use scheduler::{engine::views::JobView, ids::JobId};
+use scheduler::{engine::interface::views::JobView, ids::JobId};
 
 use super::{RunArgs, company, follow, key, n_ended, place, retries, session::Session, what_cannot_run};
 use crate::{

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use manager::store::{Reader, Store, StoreError};
 use scheduler::{
-    engine::durable::{Durable, Job},
+    engine::state::{durable::Durable, job::Job},
     ids::JobId,
     time::Time,
 };

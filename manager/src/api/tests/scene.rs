@@ -17,8 +17,7 @@ use rustls::ServerConfig;
 use scheduler::{
     engine::{
         Engine,
-        interface::{Effect, Event, PlatformLimits, PlatformSpec, SubmitOutcome},
-        settings::Settings,
+        interface::{Effect, Event, PlatformLimits, PlatformSpec, SubmitOutcome, settings::Settings},
     },
     ids::PilotId,
     pull::{NodeFacts, Pull, PullAnswer, Registration},

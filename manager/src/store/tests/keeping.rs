@@ -10,9 +10,9 @@ use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
 use scheduler::{
     engine::{
         Engine,
-        durable::Durable,
+        interface::settings::Settings,
         record::{Blamed, Record, Verdict},
-        settings::Settings,
+        state::durable::Durable,
     },
     ids::{JobId, PilotId, TaskId},
     results::{TaskOutput, Usage},

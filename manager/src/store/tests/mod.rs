@@ -15,7 +15,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use scheduler::engine::{durable::Durable, record::Record};
+use scheduler::engine::{record::Record, state::durable::Durable};
 
 use super::Store;
 

@@ -13,7 +13,7 @@ use std::{
 
 use rusqlite::Connection;
 use scheduler::{
-    engine::{record::Record, settings::Settings},
+    engine::{interface::settings::Settings, record::Record},
     ids::JobId,
     policy::Policies,
     time::{Span, Time},

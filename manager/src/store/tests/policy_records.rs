@@ -3,11 +3,15 @@
 use proptest::prelude::*;
 use scheduler::{
     engine::{
-        declared::Declared,
-        interface::{PlatformMode, ScalingWay},
-        neighbours::{Beside, Company},
-        record::Record,
-        scaling::{Provider, Ratio, ScalingChange},
+        interface::{
+            PlatformMode, ScalingWay,
+            declared::Declared,
+            platform::scaling::{Provider, Ratio, ScalingChange},
+        },
+        record::{
+            Record,
+            beside::{Beside, Company},
+        },
     },
     ids::{AllocationId, PlatformId},
     policy::{

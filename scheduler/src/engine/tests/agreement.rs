@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    engine::agreement::Doubt,
+    engine::interface::notice::Doubt,
     pull::{Held, Holdings, Tally},
 };
 

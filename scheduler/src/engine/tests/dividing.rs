@@ -8,9 +8,11 @@ use super::{
 };
 use crate::{
     engine::{
-        declared::{Declared, JobType},
-        runtimes::Runtimes,
-        weight_history::{WeightCause, WeightChange},
+        interface::{
+            declared::{Declared, JobType},
+            views::weights::{WeightCause, WeightChange},
+        },
+        plan::runtimes::Runtimes,
     },
     ids::PlatformId,
     policy::{Policies, distribution::Distribution},

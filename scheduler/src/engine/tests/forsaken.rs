@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::{
-    engine::views::AllocationView,
+    engine::interface::views::AllocationView,
     ids::{AllocationId, PlatformId},
     pull::LeaveReason,
 };

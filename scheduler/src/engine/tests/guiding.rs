@@ -5,7 +5,10 @@ use super::{
     *,
 };
 use crate::{
-    engine::{guide::Guide, question::Question, quotas::Divided},
+    engine::{
+        live::plan::{guide::Guide, quotas::Divided},
+        plan::question::Question,
+    },
     policy::{Policies, allocation::Allocation, distribution::Distribution},
 };
 

@@ -1,7 +1,7 @@
 //! What operators allow of platforms, and ask of them and their allocations.
 
 use super::*;
-use crate::engine::price::{Money, Price};
+use crate::engine::interface::platform::price::{Money, Price};
 use crate::{
     engine::record::DrainCause,
     explain::core_hours,

@@ -1,8 +1,9 @@
 //! Of thousands of ready jobs a pull weighs a few; they are those that go first among all.
 
-use super::{
-    super::{here::Here, lineup::first_in_line, offer::Offer, serve::choices},
-    *,
+use super::*;
+use crate::engine::{
+    dispatch::{here::Here, offer::Offer, serve::choices},
+    live::lineup::first_in_line,
 };
 use crate::policy::matching::Matching;
 

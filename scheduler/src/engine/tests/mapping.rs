@@ -1,10 +1,10 @@
 //! Whose tasks share a node, and what is learned of that.
 
 use super::{
-    super::neighbours::{Beside, Company},
     sharing::{of_user, took},
     *,
 };
+use crate::engine::record::beside::{Beside, Company};
 use crate::policy::{Policies, allocation::Allocation, bundling::Bundling, mapping::Mapping};
 
 const MAF: Mapping = Mapping::Maf { is_recomputed: true, is_of_pairs: false };

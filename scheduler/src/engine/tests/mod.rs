@@ -36,12 +36,11 @@ mod suspects;
 mod suspending;
 mod unlisted;
 
-use super::{
-    Engine,
-    durable::Durable,
-    interface::*,
+use super::Engine;
+use crate::engine::{
+    interface::{settings::Settings, *},
     record::{Record, Verdict},
-    settings::Settings,
+    state::durable::Durable,
 };
 use crate::{
     explain::Reason,

@@ -1,10 +1,10 @@
 //! A node for chosen jobs alone.
 
 use super::{
-    super::neighbours::Company,
     sharing::{of_user, took},
     *,
 };
+use crate::engine::record::beside::Company;
 use crate::policy::{Policies, bundling::Bundling};
 
 /// So many pilots of four cores on `here`.

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    engine::scaling::{FoundProvider, Provider, Ratio, ScaleTrouble},
+    engine::interface::platform::scaling::{FoundProvider, Provider, Ratio, ScaleTrouble},
     ids::PlatformId,
     policy::{Policies, distribution::Distribution, scaling::Scaling},
 };

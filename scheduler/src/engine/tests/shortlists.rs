@@ -3,10 +3,10 @@
 use proptest::prelude::*;
 
 use super::{
-    super::{here::Here, offer::Offer, serve::choices, shortlist::shortlist},
     sharing::{Two, of_user, took},
     *,
 };
+use crate::engine::dispatch::{here::Here, offer::Offer, serve::choices, shortlist::shortlist};
 use crate::policy::{
     Policies, allocation::Allocation, distribution::Distribution, mapping::Mapping, matching::Matching,
     none_or::Worded,

@@ -24,7 +24,7 @@ fn accepted() -> (Scene, String) {
     (scene, tag)
 }
 
-fn held(scene: &Scene) -> &crate::engine::allocation::Allocation {
+fn held(scene: &Scene) -> &crate::engine::state::allocation::Allocation {
     &scene.engine.durable().allocations()[&AllocationId(1)]
 }
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use scheduler::{
     engine::{
+        interface::platform::scaling::Ratio,
         record::{Blamed, FailedAttempt, Verdict},
-        scaling::Ratio,
     },
     ids::{JobId, PilotId, TaskId},
     pull::Bundle,

@@ -7,9 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use scheduler::{
     edges::Edges,
     engine::{
-        interface::{JobRequest, On, PlatformMode, PlatformSpec},
+        interface::{JobRequest, On, PlatformMode, PlatformSpec, platform::scaling::Ratio},
         record::{FailedAttempt, Record, Verdict},
-        scaling::Ratio,
     },
     ids::{AllocationId, JobId, PilotId, PlatformId, TaskId},
     ranges::TaskSet,

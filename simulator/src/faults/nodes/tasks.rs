@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use scheduler::{
-    engine::scaling::Ratio,
+    engine::interface::platform::scaling::Ratio,
     ids::{JobId, TaskId},
     luck::Luck,
     pilot::{Ending, PilotEvent},

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use protocol::job::JobSpec;
-use scheduler::engine::views::JobView;
+use scheduler::engine::interface::views::JobView;
 
 use crate::{
     Trouble,

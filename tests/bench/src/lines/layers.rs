@@ -5,13 +5,11 @@ use std::{collections::BTreeMap, time::Duration};
 
 use scheduler::{
     engine::{
-        Engine,
+        Engine, Step,
         interface::{
-            Answer, Effect, Event, JobRequest, PlatformSpec, RequestId, ScalingSpec, ScalingWay, Step,
-            SubmitOutcome,
+            Answer, Effect, Event, JobRequest, PlatformSpec, RequestId, ScalingSpec, ScalingWay,
+            SubmitOutcome, platform::scaling::Ratio, settings::Settings,
         },
-        scaling::Ratio,
-        settings::Settings,
     },
     estimates::TaskEstimates,
     ids::{JobId, PilotId},

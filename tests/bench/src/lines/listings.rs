@@ -11,8 +11,9 @@ use profiles::site::Site;
 use scheduler::{
     engine::{
         Engine,
-        interface::{Effect, Event, ListedAllocation, PlatformSpec, RequestId, SubmitOutcome},
-        settings::Settings,
+        interface::{
+            Effect, Event, ListedAllocation, PlatformSpec, RequestId, SubmitOutcome, settings::Settings,
+        },
     },
     ids::PlatformId,
     time::{Span, Time},

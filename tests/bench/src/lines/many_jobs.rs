@@ -8,9 +8,8 @@ use std::{
 
 use scheduler::{
     engine::{
-        Engine,
-        interface::{Answer, Effect, Event, JobRequest, RequestId, Step, SubmitOutcome},
-        settings::Settings,
+        Engine, Step,
+        interface::{Answer, Effect, Event, JobRequest, RequestId, SubmitOutcome, settings::Settings},
     },
     ids::{JobId, PilotId},
     pull::{NodeFacts, Pull, PullAnswer, Registration},

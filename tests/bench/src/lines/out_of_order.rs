@@ -5,9 +5,8 @@ use std::{collections::BTreeMap, time::Duration};
 
 use scheduler::{
     engine::{
-        Engine,
-        interface::{Answer, Effect, Event, RequestId, Step, SubmitOutcome},
-        settings::Settings,
+        Engine, Step,
+        interface::{Answer, Effect, Event, RequestId, SubmitOutcome, settings::Settings},
     },
     ids::{JobId, PilotId},
     pull::{NodeFacts, Pull, PullAnswer, Registration},

@@ -14,8 +14,8 @@ use protocol::{
     job::{CommandLine, JobSpec},
 };
 use scheduler::{
-    engine::{
-        interface::PlatformSpec,
+    engine::interface::{
+        PlatformSpec,
         views::{AllocationView, JobView},
     },
     ids::JobId,

@@ -7,7 +7,7 @@ use adapters::{
     command::{BatchId, BatchJob, BatchState, Command, JOB_LOG, Output},
 };
 use manager::place::{Place, SHELL};
-use scheduler::engine::views::AllocationView;
+use scheduler::engine::interface::views::AllocationView;
 
 use crate::show::format;
 

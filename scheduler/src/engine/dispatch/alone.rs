@@ -1,0 +1,150 @@
+//! Tasks that run alone. Pilots were lost with such a task as often as the job's `crash_limit` says, but each time other
+//! tasks ran there, too: one of those may be why, or all of them together took more memory than there was. Such a task
+//! has a pilot for itself. If that is lost as well, the task is why; else it ends as any other.
+
+use crate::{
+    engine::{
+        dispatch::{elsewhere::Elsewhere, offer::Offer, serve::has_room_for_templates},
+        live::{
+            last_chances::holds_any,
+            plan::quotas::Meant,
+            platform::limits,
+            volatile::{PilotState, Volatile},
+        },
+        state::job::Job,
+        turn::Turn,
+    },
+    ids::{JobId, PilotId},
+    pull::Bundle,
+    ranges::TaskSet,
+};
+
+impl Job {
+    /// Its open tasks that are to run alone.
+    pub(in crate::engine) fn to_be_alone(&self) -> TaskSet {
+        let alone = self.troubled.iter().filter(|(_, trouble)| trouble.is_to_be_alone);
+        alone.map(|(index, _)| *index).filter(|index| self.open.contains(*index)).collect()
+    }
+
+    /// How many pilots at most were lost with an open task of it, or ended with one.
+    pub(in crate::engine) fn n_crash_most(&self) -> u32 {
+        let open = self.troubled.iter().filter(|(index, _)| self.open.contains(**index));
+        open.map(|(_, trouble)| trouble.n_crash()).max().unwrap_or(0)
+    }
+}
+
+impl Turn<'_> {
+    /// What a pilot gets for the sake of tasks that run alone: such a task if it holds nothing, or nothing while it holds
+    /// one or is being emptied for one; `None`: it is served like any other.
+    pub(in crate::engine) fn serve_alone(&mut self, id: PilotId) -> Option<Vec<Bundle>> {
+        if self.volatile.alone.is_empty() {
+            return None;
+        }
+        let state = self.volatile.pilots.get(&id)?;
+        if self.volatile.holds_alone(state) {
+            return Some(Vec::new());
+        }
+        let is_empty = state.leases.is_empty();
+        let (job, index) = self.alone_for(id)?;
+        if !is_empty {
+            return self.is_emptied_for(id, job).then(Vec::new);
+        }
+        let tasks = TaskSet::from(index..index.saturating_add(1));
+        self.volatile.not_ready(job, &tasks);
+        self.lease(id, job, &tasks);
+        self.volatile.note_turn(id, job);
+        if let Some(platform) = self.durable.pilots().get(&id).map(|pilot| pilot.platform) {
+            self.volatile.take_quota(platform, job, 1, self.now);
+        }
+        self.volatile.empty_nobody_for(job);
+        let tried = self.durable.jobs().get(&job).map(|held| held.tried(&tasks)).unwrap_or_default();
+        Some(vec![Bundle { job, tried, tasks, is_given: false }])
+    }
+
+    /// The first ready task that is to run alone and may run on the pilot.
+    fn alone_for(&self, id: PilotId) -> Option<(JobId, u64)> {
+        let (settings, durable, volatile) = (self.settings, &*self.durable, &*self.volatile);
+        let state = volatile.pilots.get(&id)?;
+        let offer = Offer::new(settings, durable, volatile, self.now, id)?;
+        let platform = offer.pilot.platform;
+        let elsewhere = Elsewhere { settings, durable, volatile, now: self.now };
+        let of_job = |(job_id, alone): (&JobId, &TaskSet)| {
+            let (job, leases) = (durable.jobs().get(job_id)?, volatile.jobs.get(job_id)?);
+            let column = volatile.guide.quotas.column(platform);
+            let is_meant = !matches!(volatile.guide.quotas.meant(column, leases, self.now), Meant::Nothing);
+            if job.is_paused
+                || !is_meant
+                || leases.profiled_on.is_some()
+                || !offer.could_run(job)
+                || limits::n_allowed(durable, volatile, platform, job) == 0
+                || !has_room_for_templates(settings, durable, volatile, id, &[])
+            {
+                return None;
+            }
+            let mut ready = alone.intersection(&leases.ready);
+            if let Some(revoked) = state.revoked.get(job_id) {
+                ready.remove_all(revoked);
+            }
+            ready.remove_all(&elsewhere.not_for(id, *job_id));
+            Some((*job_id, ready.first()?))
+        };
+        volatile.alone.iter().find_map(of_job)
+    }
+
+    /// Whether the pilot, which holds tasks, is to hold none soon so that it can run a task of the job alone. One pilot at
+    /// a time is emptied for a job, and only where none is idle that could take the task.
+    fn is_emptied_for(&mut self, id: PilotId, job: JobId) -> bool {
+        let emptied = self.volatile.emptied.get(&job).copied();
+        match emptied.filter(|other| self.takes_tasks(*other)) {
+            Some(other) => other == id,
+            None => {
+                let idle: Vec<PilotId> = self.volatile.idle.iter().map(|(_, _, idle)| *idle).collect();
+                let is_idle_one = idle.into_iter().any(|idle| {
+                    self.takes_tasks(idle) && self.alone_for(idle).is_some_and(|(of, _)| of == job)
+                });
+                if !is_idle_one {
+                    self.volatile.emptied.insert(job, id);
+                }
+                !is_idle_one
+            }
+        }
+    }
+}
+
+impl Volatile {
+    pub(in crate::engine) fn set_alone(&mut self, id: JobId, job: &Job) {
+        let alone = job.to_be_alone();
+        match alone.is_empty() {
+            true => self.clear_alone(id, &TaskSet::from(0..u64::MAX)),
+            false => _ = self.alone.insert(id, alone),
+        }
+    }
+
+    /// Tasks of a job have ended or were cancelled.
+    pub(in crate::engine) fn clear_alone(&mut self, id: JobId, tasks: &TaskSet) {
+        let Some(alone) = self.alone.get_mut(&id) else { return };
+        alone.remove_all(tasks);
+        if alone.is_empty() {
+            self.alone.remove(&id);
+            self.empty_nobody_for(id);
+        }
+    }
+
+    /// Whether the pilot has a task that runs alone.
+    pub(in crate::engine) fn holds_alone(&self, state: &PilotState) -> bool {
+        !self.alone.is_empty() && holds_any(&state.leases, &self.alone)
+    }
+
+    /// No pilot need be emptied for the job: one that was is served again.
+    pub(in crate::engine) fn empty_nobody_for(&mut self, job: JobId) {
+        self.commanded.extend(self.emptied.remove(&job));
+    }
+
+    /// How many tasks of the job a pilot has at a time at most that has room for `n_slots`, while it is sent suspects:
+    /// half as many after each pilot but the first that was lost with the same task. If it was all of them together, as
+    /// when each takes more memory than it asked for, fewer go well.
+    pub(in crate::engine) fn most_at_a_time(&self, job: JobId, n_slots: u64) -> u64 {
+        let n_crash = self.n_crash_most.get(&job).copied().unwrap_or(0);
+        (n_slots >> n_crash.saturating_sub(1).min(63)).max(1)
+    }
+}

@@ -1,0 +1,10 @@
+//! Which tasks a pilot is given.
+
+pub mod alone;
+pub mod elsewhere;
+pub mod here;
+pub mod offer;
+pub mod profiling;
+pub mod remains;
+pub mod serve;
+pub mod shortlist;

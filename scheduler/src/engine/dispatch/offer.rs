@@ -1,0 +1,267 @@
+//! What a pilot has to offer: cores that are free, and how much may be sent to it ahead of need.
+
+use crate::{
+    engine::{
+        dispatch::serve::Choice,
+        interface::settings::Settings,
+        live::volatile::Volatile,
+        state::{
+            durable::{Durable, Pilot},
+            job::Job,
+            learned::{experience::Experience, facts::Facts},
+        },
+    },
+    ids::{JobId, PilotId},
+    policy::{
+        Policies,
+        bundling::{
+            Bundling, Situation,
+            by_estimate::{BinPacking, Taker},
+        },
+    },
+    resources::Resources,
+    time::{Span, Time},
+};
+
+/// The share of its prefetch that a pilot has used up before it is sent more: a bundle for each report
+/// would have it report each task by itself, as an answer that brings tasks is not held back.
+const REFILL: f64 = 0.25;
+
+/// What a pilot has to offer at this moment.
+pub(in crate::engine) struct Offer<'a> {
+    settings: &'a Settings,
+    pub(in crate::engine) policies: Policies,
+    pub(in crate::engine) pilot: &'a Pilot,
+    facts: &'a Facts,
+    now: Time,
+    /// Jobs of which nothing is sent to it ahead of need.
+    careful: Vec<JobId>,
+    /// What its leases leave.
+    free: Resources,
+    /// What is free once the brief tasks that it holds have ended: its capacity less what lasts.
+    free_soon: Resources,
+    /// The share of its prefetch that brief tasks make up: 1 is all it should have.
+    load: f64,
+    /// How long the longest that it holds is expected to take at most.
+    longest: Span,
+}
+
+impl<'a> Offer<'a> {
+    pub(in crate::engine) fn new(
+        settings: &'a Settings,
+        durable: &'a Durable,
+        volatile: &Volatile,
+        now: Time,
+        id: PilotId,
+    ) -> Option<Offer<'a>> {
+        let pilot = durable.pilots().get(&id)?;
+        let state = volatile.pilots.get(&id)?;
+        let capacity = &pilot.node.capacity;
+        let (mut free, free_soon) = (capacity.clone(), capacity.clone());
+        free.take(&state.used, 1);
+        let policies = durable.policies(settings.policies);
+        let (facts, careful) = (durable.facts(), volatile.careful_with(id));
+        let (load, longest) = (0.0, Span::ZERO);
+        let mut offer =
+            Offer { settings, policies, pilot, facts, now, careful, free, free_soon, load, longest };
+        let held = || {
+            let leases = state.leases.iter();
+            leases.filter_map(|(id, tasks)| Some((*id, durable.jobs().get(id)?, tasks.len())))
+        };
+        for (id, job, n_tasks) in held() {
+            if offer.depth((id, job)) == 1 {
+                offer.free_soon.take(&job.request.needs.resources, n_tasks);
+            }
+        }
+        for (id, job, n_tasks) in held() {
+            offer.load += offer.share((id, job), n_tasks);
+            offer.longest = offer.longest.max(known_duration(job).unwrap_or(Span(u64::MAX)));
+        }
+        Some(offer)
+    }
+
+    /// What its leases leave free.
+    pub(in crate::engine) fn free(&self) -> &Resources {
+        &self.free
+    }
+
+    /// Whether there is room for no task of any job: each needs a core, and none is free now or soon.
+    pub(in crate::engine) fn is_full(&self) -> bool {
+        self.free.cores == 0 && self.free_soon.cores == 0
+    }
+
+    pub(in crate::engine) fn now(&self) -> Time {
+        self.now
+    }
+
+    /// When all that it holds is expected to have ended.
+    pub(in crate::engine) fn all_ended_at(&self) -> Time {
+        self.now + self.longest
+    }
+
+    /// Whether a task of the job begun now would end before the pilot's walltime does.
+    pub(in crate::engine) fn outlives(&self, job: &Job) -> bool {
+        outlives(self.settings, self.pilot, job, self.now)
+    }
+
+    /// Whether a task of the job could run there, if nothing else did.
+    pub(in crate::engine) fn could_run(&self, job: &Job) -> bool {
+        job.request.needs.resources.fits_in(&self.pilot.node.capacity) && self.outlives(job)
+    }
+
+    /// How many tasks of the job could be sent: those that can begin, and those ahead of need.
+    pub(in crate::engine) fn n_room(&self, choice: &Choice<'_>) -> u64 {
+        let n_startable = self.n_startable(choice.job);
+        if choice.depth == 1 || self.load > 1.0 - REFILL {
+            return n_startable;
+        }
+        let n_slots = choice.job.request.needs.resources.how_often_in(&self.free_soon);
+        let n_all = n_slots.saturating_mul(choice.depth) as f64;
+        n_startable.max((n_all * (1.0 - self.load.min(1.0))).floor() as u64)
+    }
+
+    fn n_startable(&self, job: &Job) -> u64 {
+        job.request.needs.resources.how_often_in(&self.free)
+    }
+
+    /// Whether a task of the job could begin if the pilot got nothing else for a while.
+    pub(in crate::engine) fn waits_for(&self, job: &Job) -> Option<Wait> {
+        let needs = &job.request.needs.resources;
+        match (needs.fits_in(&self.free), needs.fits_in(&self.free_soon)) {
+            (true, _) => None,
+            (false, true) => Some(Wait::Brief),
+            (false, false) => Some(Wait::Long),
+        }
+    }
+
+    /// How many of the job's ready tasks to send; not 0 where there is room.
+    pub(in crate::engine) fn bundle_size(&self, choice: &Choice<'_>) -> u64 {
+        let situation = Situation {
+            n_startable: self.n_startable(choice.job),
+            n_room: self.n_room(choice),
+            n_ready: choice.n_ready,
+            n_pilots: choice.n_fitting,
+            n_brief: choice.n_slots.saturating_mul(self.n_brief(choice.job)),
+        };
+        self.policies.bundling.size(situation)
+    }
+
+    /// How the job's tasks are to be packed, into so many bins at most; `None`: they are counted.
+    pub(in crate::engine) fn taker(&self, choice: &Choice<'_>, n_bins_max: u64) -> Option<Taker> {
+        let is_packed =
+            self.policies.bundling == Bundling::BinPacking && !self.is_careful(choice.candidate.job);
+        choice.job.request.estimates.as_ref().filter(|_| is_packed)?;
+        let n_bins = match self.n_startable(choice.job) {
+            0 => self.n_room(choice).min(choice.n_slots),
+            n_startable => n_startable,
+        };
+        Some(Taker {
+            // However many cores a pilot says it has.
+            n_bins: u32::try_from(n_bins.min(n_bins_max).min(choice.n_ready)).unwrap_or(u32::MAX),
+            rate: choice.job.rate().unwrap_or(0.0),
+            // So a bin of the shortest tasks lasts for the prefetch time.
+            transfer_s: self.settings.prefetch.as_secs_f64() / BinPacking::default().c2,
+            environment_s: self.prepared_s(choice),
+            n_sharing: choice.n_fitting.saturating_mul(choice.n_slots),
+        })
+    }
+
+    /// Seconds until a program of the job's application has begun on the pilot's platform, as far as is known.
+    fn prepared_s(&self, choice: &Choice<'_>) -> f64 {
+        let known = self.facts.known(self.pilot.platform, &choice.job.request.application).measured;
+        known.and_then(Experience::prepared).map_or(0.0, |span| span.as_secs_f64())
+    }
+
+    /// Tasks of a packed bundle at most: those of next to no estimate would all fit one bin.
+    pub(in crate::engine) fn n_packed_most(&self, choice: &Choice<'_>, n_bins: u32) -> u64 {
+        let n_bins = u64::from(n_bins);
+        let fair_share = choice.n_ready.div_ceil(choice.n_fitting.max(1));
+        n_bins.saturating_mul(self.settings.prefetch_tasks_max.max(1)).min(fair_share.max(n_bins))
+    }
+
+    /// How many of the job's tasks a slot runs, one after the other, in a time too short to be divided.
+    fn n_brief(&self, job: &Job) -> u64 {
+        let known = job.totals.wall_mean().zip(job.totals.wall_deviation());
+        known.map_or(0, |(mean, sd)| self.settings.bundle_min.0 / (mean + sd.times(3)).0.max(1))
+    }
+
+    pub(in crate::engine) fn give(&mut self, choice: &Choice<'_>, n_tasks: u64) {
+        let needs = &choice.job.request.needs.resources;
+        self.free.take(needs, n_tasks);
+        if choice.depth == 1 {
+            self.free_soon.take(needs, n_tasks);
+        }
+        self.load += self.share((choice.candidate.job, choice.job), n_tasks);
+    }
+
+    /// Whether one of the job's tasks that wait, or are here, may take pilots down: then this one is to have no more than
+    /// it can run, so that it is known which it was.
+    pub(in crate::engine) fn is_careful(&self, job: JobId) -> bool {
+        self.careful.binary_search(&job).is_ok()
+    }
+
+    /// How many tasks of the job a slot of this pilot should have, the running one included; 1 if they last.
+    pub(in crate::engine) fn depth(&self, (id, job): (JobId, &Job)) -> u64 {
+        if self.is_careful(id) {
+            return job.depth_least();
+        }
+        let mean = job.attempt_mean();
+        let depth = job.depth(self.settings);
+        match (mean, self.pilot.walltime_end()) {
+            (Some(mean), Some(end)) => depth.min(end.since(self.now).0 / mean.0.max(1)).max(1),
+            _ => depth,
+        }
+    }
+
+    /// The share that so many tasks of a job make up of the brief ones that the pilot should hold.
+    fn share(&self, (id, job): (JobId, &Job), n_tasks: u64) -> f64 {
+        let depth = self.depth((id, job));
+        if depth == 1 {
+            return 0.0;
+        }
+        let n_slots = job.request.needs.resources.how_often_in(&self.free_soon);
+        n_tasks as f64 / n_slots.max(1).saturating_mul(depth) as f64
+    }
+}
+
+/// Whether a task of the job begun now would end before the pilot's walltime does.
+pub(in crate::engine) fn outlives(settings: &Settings, pilot: &Pilot, job: &Job, now: Time) -> bool {
+    let Some(end) = pilot.walltime_end() else { return true };
+    let life = end.since(pilot.born_at);
+    now + needed(job, life) + settings.walltime_margin <= end
+}
+
+/// What keeps a task from beginning on a pilot that is large enough.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::engine) enum Wait {
+    /// Tasks that end within the prefetch time.
+    Brief,
+    /// Tasks that last.
+    Long,
+}
+
+/// How long a task of the job is expected to run: its time limit, else the mean so far and three
+/// standard deviations, else nothing.
+pub(in crate::engine) fn expected_duration(job: &Job) -> Span {
+    known_duration(job).unwrap_or(Span::ZERO)
+}
+
+/// How much walltime a task of the job should find left on a pilot of such a life: what it is expected to
+/// take, but of an estimate no more than half of the life. Longer ones are not to be had there, and some
+/// tasks are shorter: see [`Pilot::had_its_chance`].
+pub(in crate::engine) fn needed(job: &Job, life: Span) -> Span {
+    let expected = expected_duration(job);
+    match job.totals.wall_mean() {
+        Some(_) => expected.min(Span(life.0 / 2)),
+        None => expected,
+    }
+}
+
+fn known_duration(job: &Job) -> Option<Span> {
+    let measured =
+        job.totals.wall_mean().zip(job.totals.wall_deviation()).map(|(mean, sd)| mean + sd.times(3));
+    match (job.request.needs.time_limit, measured) {
+        (Some(limit), Some(measured)) => Some(limit.min(measured)),
+        (limit, measured) => limit.or(measured),
+    }
+}

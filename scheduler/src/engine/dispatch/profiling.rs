@@ -1,0 +1,232 @@
+//! Profiling runs: a node of a platform for chosen jobs alone, so many tasks of each at a time, so that what an
+//! application takes by itself and beside others is soon measured (paper 000, section 4: OneCore and combinations of
+//! co-runners).
+//!
+//! Their jobs are jobs like others, except that nobody else gives out their tasks and their node is nobody else's. A
+//! restart of the manager ends the runs; what is left of their jobs is done where there is room.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    engine::{
+        dispatch::{offer::Offer, serve::has_room_for_templates},
+        interface::{
+            RequestId,
+            job_request::JobRequest,
+            platform::platform_spec::{PlatformMode, PlatformSpec},
+            refusal::Refusal,
+        },
+        live::{
+            platform::limits,
+            profiling::ProfilingRun,
+            volatile::{Timer, Volatile},
+        },
+        turn::Turn,
+    },
+    ids::{JobId, PilotId, PlatformId},
+    pull::Bundle,
+    time::{Span, Time},
+};
+
+/// How long the node stays for the next jobs of a run when all have ended.
+const STAYS: Span = Span::from_secs(2);
+
+impl Volatile {
+    /// The profiling run that has the pilot's node.
+    pub fn profiling_at(&self, id: PilotId) -> Option<&ProfilingRun> {
+        self.profiling.values().find(|run| run.pilot == Some(id))
+    }
+
+    /// The pilot's node is gone.
+    pub fn lose_node(&mut self, id: PilotId) {
+        self.profiling.values_mut().filter(|run| run.pilot == Some(id)).for_each(|run| run.pilot = None);
+    }
+}
+
+impl Turn<'_> {
+    /// A job for the platform's profiling run, the one that is there or a new one.
+    pub(in crate::engine) fn submit_profiling(
+        &mut self,
+        request: RequestId,
+        job: JobRequest,
+        (platform, n_slots): (String, u64),
+    ) {
+        let Some((id, spec)) = self.durable.platforms().iter().find(|(_, spec)| spec.name == platform) else {
+            return self.refuse(request, Refusal::NoPlatform(platform));
+        };
+        let (id, user) = (*id, job.user.clone());
+        let (life, limit) = (spec.walltime, job.needs.time_limit.unwrap_or(Span::ZERO));
+        let is_too_long = life.is_some_and(|life| limit + self.settings.walltime_margin > life);
+        if is_too_long || !job.needs.resources.fits_in(&spec.capacity) {
+            return self.refuse(request, Refusal::NoRoom(platform));
+        }
+        match self.durable.mode(id) {
+            PlatformMode::Active => {}
+            PlatformMode::Detached => return self.refuse(request, Refusal::Detached(platform)),
+            PlatformMode::Paused | PlatformMode::Draining => {
+                return self.refuse(request, Refusal::Rests(platform));
+            }
+        }
+        let others = self.volatile.profiling.get(&id).filter(|run| run.user != user && run.goes_on());
+        if let Some(user) = others.map(|run| run.user.clone()) {
+            return self.refuse(request, Refusal::Profiles { platform, user });
+        }
+        let Some(job) = self.submit_job(request, job, Some(id)) else { return };
+        let new =
+            ProfilingRun { user: user.clone(), slots: BTreeMap::new(), pilot: None, ended_at: self.now };
+        let run = self.volatile.profiling.entry(id).or_insert(new);
+        run.user = user;
+        run.slots.insert(job, n_slots);
+        self.find_node(id);
+        let node = self.volatile.profiling.get(&id).and_then(ProfilingRun::pilot);
+        self.volatile.commanded.extend(node);
+    }
+
+    /// Sees to it that the run has a node, of the pilots there that could run its jobs the one that is free first.
+    pub(in crate::engine) fn find_node(&mut self, platform: PlatformId) {
+        let Some(run) = self.volatile.profiling.get(&platform) else { return };
+        let has_room = |id: PilotId| {
+            let offer = Offer::new(self.settings, self.durable, self.volatile, self.now, id);
+            let mut jobs = run.slots.keys().filter_map(|job| self.durable.jobs().get(job));
+            offer.is_some_and(|offer| jobs.all(|job| offer.could_run(job)))
+        };
+        let is_there = |id: PilotId| {
+            let state = self.volatile.pilots.get(&id);
+            let is_leaving = self.durable.pilots().get(&id).is_none_or(|pilot| pilot.drain.is_some());
+            state.is_some_and(|state| !state.takes_part && !is_leaving)
+                && (has_room(id) || state.is_some_and(|state| !state.leases.is_empty()))
+        };
+        if run.pilot.is_some_and(is_there) {
+            return;
+        }
+        let here = |id: &PilotId| self.durable.pilots().get(id).is_some_and(|p| p.platform == platform);
+        let pilots = self
+            .volatile
+            .pilots
+            .iter()
+            .filter(|(id, state)| state.takes_part && state.is_synced && here(id) && has_room(**id));
+        let free_at = |id: PilotId| {
+            let offer = Offer::new(self.settings, self.durable, self.volatile, self.now, id);
+            offer.map_or(Time(u64::MAX), |offer| offer.all_ended_at())
+        };
+        let found = pilots.min_by_key(|(id, state)| (free_at(**id), state.n_leased())).map(|(id, _)| *id);
+        if let Some(before) = run.pilot {
+            self.give_node_back(before);
+        }
+        if let Some(id) = found {
+            self.volatile.delist(self.durable, id);
+            self.volatile.keep_nothing(id);
+            self.volatile.commanded.insert(id);
+        }
+        if let Some(run) = self.volatile.profiling.get_mut(&platform).filter(|run| run.pilot != found) {
+            run.pilot = found;
+            self.want_guide();
+        }
+    }
+
+    /// The node is everybody's again.
+    fn give_node_back(&mut self, id: PilotId) {
+        if self.durable.pilots().get(&id).is_some_and(|pilot| pilot.drain.is_none()) {
+            self.volatile.enlist(self.durable, id);
+            self.volatile.commanded.insert(id);
+        }
+    }
+
+    /// What a pilot of a platform with a profiling run gets, if it has the run's node.
+    pub(in crate::engine) fn fill_profiling(&mut self, id: PilotId) -> Option<Vec<Bundle>> {
+        if self.volatile.profiling.is_empty() {
+            return None;
+        }
+        let platform = self.durable.pilots().get(&id)?.platform;
+        self.find_node(platform);
+        let run = self.volatile.profiling.get(&platform).filter(|run| run.pilot == Some(id))?;
+        let state = self.volatile.pilots.get(&id)?;
+        // What it had before ends first.
+        let is_free = state.leases.keys().all(|job| run.slots.contains_key(job));
+        if !is_free || !state.is_hungry || !state.is_synced || !self.gives_out() {
+            return Some(Vec::new());
+        }
+        let mut bundles = Vec::new();
+        for (job, n_slots) in run.slots.clone() {
+            if has_room_for_templates(self.settings, self.durable, self.volatile, id, &bundles) {
+                bundles.extend(self.take_for_profiling(id, job, n_slots));
+            }
+        }
+        Some(bundles)
+    }
+
+    /// Tasks of a job until its application's slots on the node are full: one job may follow another without a gap.
+    fn take_for_profiling(&mut self, id: PilotId, job_id: JobId, n_slots: u64) -> Option<Bundle> {
+        let job = self.durable.jobs().get(&job_id).filter(|job| !job.is_paused)?;
+        let offer = Offer::new(self.settings, self.durable, self.volatile, self.now, id)?;
+        let state = self.volatile.pilots.get(&id)?;
+        let is_same = |other: &JobId| {
+            self.durable
+                .jobs()
+                .get(other)
+                .is_some_and(|other| other.request.application == job.request.application)
+        };
+        let n_held: u64 =
+            state.leases.iter().filter(|(other, _)| is_same(other)).map(|(_, tasks)| tasks.len()).sum();
+        let n_fitting = job.request.needs.resources.how_often_in(offer.free());
+        let n_allowed = limits::n_allowed(self.durable, self.volatile, offer.pilot.platform, job);
+        let n = n_slots.saturating_sub(n_held).min(n_fitting).min(n_allowed);
+        let excluded = self.volatile.not_for(id, job_id);
+        if n == 0 || !offer.outlives(job) {
+            return None;
+        }
+        let tasks = self.volatile.take_ready(job_id, n, &excluded);
+        if tasks.is_empty() {
+            return None;
+        }
+        self.volatile.lease(self.settings, self.durable, id, job_id, &tasks);
+        self.volatile.note_turn(id, job_id);
+        Some(Bundle { job: job_id, tried: job.tried(&tasks), tasks, is_given: false })
+    }
+
+    /// A job is over: its run is, too, unless another one comes soon.
+    pub(in crate::engine) fn note_profiled(&mut self, id: JobId) {
+        let Some(platform) = self.volatile.jobs.get(&id).and_then(|leases| leases.profiled_on) else {
+            return;
+        };
+        if let Some(run) = self.volatile.profiling.get_mut(&platform) {
+            run.ended_at = self.now;
+            run.slots.remove(&id);
+            self.volatile.timers.insert((self.now + STAYS, Timer::Profiling(platform)));
+        }
+    }
+
+    /// Nothing more has come: the node is everybody's again.
+    pub(in crate::engine) fn end_profiling(&mut self, platform: PlatformId) {
+        let Some(run) = self.volatile.profiling.get(&platform) else { return };
+        if run.goes_on() || self.now.since(run.ended_at) < STAYS {
+            return;
+        }
+        self.dissolve_profiling(platform);
+    }
+
+    /// There is no run any more: its node is everybody's again, and whoever has room takes what is left of its jobs.
+    pub(in crate::engine) fn dissolve_profiling(&mut self, platform: PlatformId) {
+        let Some(run) = self.volatile.profiling.remove(&platform) else { return };
+        for id in run.slots.keys() {
+            let Some(leases) = self.volatile.jobs.get_mut(id) else { continue };
+            leases.profiled_on = None;
+            let ready = leases.ready.clone();
+            self.volatile.add_ready(*id, &ready);
+        }
+        run.pilot.into_iter().for_each(|id| self.give_node_back(id));
+        self.stir_platforms();
+    }
+
+    /// Whether the platform's run goes on and none of the pilots there will do.
+    pub(in crate::engine) fn wants_node(&self, id: PlatformId) -> bool {
+        self.volatile.profiling.get(&id).is_some_and(|run| run.goes_on() && run.pilot.is_none())
+    }
+
+    /// How many pilots the platform is to keep at least.
+    pub(in crate::engine) fn n_pilots_min(&self, id: PlatformId, spec: &PlatformSpec) -> usize {
+        let has_node =
+            self.volatile.profiling.get(&id).is_some_and(|run| run.goes_on() && run.pilot.is_some());
+        (spec.n_pilots_min as usize).max(usize::from(has_node))
+    }
+}

@@ -1,0 +1,79 @@
+//! Jobs among which the best is, found without weighing every one: where many wait, a pull costs what few do.
+
+use std::cmp::{Ordering, Reverse};
+
+use crate::{
+    engine::{
+        dispatch::{here::Here, offer::Offer},
+        live::{
+            plan::quotas::{Divided, Meant, Row},
+            volatile::{JobLeases, Volatile},
+        },
+    },
+    ids::JobId,
+    policy::matching::{Standing, application::Score},
+};
+
+/// Fewer are all weighed.
+const N_READY_MIN: usize = 8;
+
+/// By what matching compares first: priority, share, quota, node, and how much the platform should serve the application.
+type Rank = ((Reverse<(i32, i32)>, bool, bool), (Standing, Reverse<Score>));
+
+/// Ready jobs that no other one goes before, on a platform where policies have said something of every one. `None`: all
+/// must be weighed. Pilots that keep cores change the order, so there must be none.
+pub(in crate::engine) fn shortlist(
+    offer: &Offer<'_>,
+    here: &Here<'_>,
+    volatile: &Volatile,
+) -> Option<Vec<JobId>> {
+    let (platform, now) = (offer.pilot.platform, offer.now());
+    let quotas = &volatile.guide.quotas;
+    let (column, scores) = (quotas.column(platform)?, volatile.guide.scores_by_row(platform)?);
+    if volatile.n_keepers > 0 || volatile.ready.len() < N_READY_MIN {
+        return None;
+    }
+    let standing = |row: &Row| here.standing(&row.kind.application, row.kind.needs.cores).0;
+    // Of rows that are looked at.
+    let mut standings = vec![None; quotas.rows.len()];
+    let mut best: Option<Rank> = None;
+    let mut jobs = Vec::new();
+    // Priorities of users, who each have one: else what goes first of a user must be known, and whether it fits.
+    let mut of_users = vec![None; volatile.guide.n_users()];
+    let is_one = of_users.len() == 1;
+    let may_be_had = |leases: &JobLeases| !leases.ready.is_empty() && leases.profiled_on.is_none();
+    for (job, leases) in volatile.jobs.iter().filter(|(_, leases)| may_be_had(leases)) {
+        let row = match leases.divided {
+            Divided::NotYet => continue,
+            Divided::Left => return None,
+            Divided::In(row) => row,
+        };
+        let quota = match quotas.meant(Some(column), leases, now) {
+            Meant::Nothing => continue,
+            Meant::Anything => return None,
+            Meant::Quota(quota) => quota,
+        };
+        let of_user = of_users.get_mut(leases.user?)?;
+        if !is_one && *of_user.get_or_insert((leases.rank, leases.priority)) != (leases.rank, leases.priority)
+        {
+            return None;
+        }
+        let own = if is_one { leases.priority } else { 0 };
+        let first = (Reverse((leases.rank, own)), here.is_over(leases), quota.n_left == 0);
+        if best.as_ref().is_some_and(|(best, _)| first > *best) {
+            continue;
+        }
+        let standing = *standings.get_mut(row)?.get_or_insert_with(|| standing(&quotas.rows[row]));
+        let rank = (first, (standing, Reverse(*scores.get(row)?)));
+        match best.as_ref().map_or(Ordering::Less, |best| rank.cmp(best)) {
+            Ordering::Less => {
+                jobs.clear();
+                jobs.push(*job);
+                best = Some(rank);
+            }
+            Ordering::Equal => jobs.push(*job),
+            Ordering::Greater => {}
+        }
+    }
+    Some(jobs)
+}

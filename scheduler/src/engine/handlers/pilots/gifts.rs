@@ -1,0 +1,185 @@
+//! Tasks that pilots give to each other. The giver takes them from its queue and says in a report whose they are
+//! to be. They are leased to that pilot at once and sent with the answer to its parked pull, so nobody begins what
+//! nobody has sent to him, and it is always known here who holds what, whoever dies on the way. What that pilot may
+//! not have is ready for all.
+
+use std::{cmp::Reverse, collections::BTreeSet, ops::Bound};
+
+use crate::{
+    engine::{
+        dispatch::{elsewhere::Elsewhere, offer::Offer, serve::has_room_for_templates},
+        interface::{RequestId, answer::Answer, refusal::Refusal},
+        live::{
+            platform::limits,
+            volatile::{PilotState, Volatile},
+        },
+        turn::Turn,
+    },
+    ids::{JobId, PilotId, PlatformId},
+    policy::stealing::PilotStealing,
+    pull::{Bundle, PilotCommand},
+    ranges::TaskSet,
+    time::Span,
+};
+
+/// Tasks that their holder wants another pilot to have.
+pub(in crate::engine) type Gift = (PilotId, JobId, TaskSet);
+
+/// So many pilots are looked at where somebody wants to know at which of them most waits.
+const N_LOOKED_AT: usize = 1_000;
+
+/// … and not sooner again on the same platform.
+const HUNT_PAUSE: Span = Span::from_millis(10);
+
+impl Volatile {
+    fn note_gift(&mut self, giver: PilotId, to: PilotId, n_tasks: u64) {
+        // Whoever is gone is not asked how many those were.
+        if let Some(giver) = self.pilots.get_mut(&giver) {
+            giver.n_given += n_tasks;
+            giver.n_asked_in_vain = 0;
+        }
+        if let Some(taker) = self.pilots.get_mut(&to) {
+            taker.n_taken += n_tasks;
+        }
+    }
+}
+
+/// How many tasks wait at a pilot, as far as can be told; 0 of one that is asked for some already.
+fn n_waiting(state: &PilotState) -> u64 {
+    let unconfirmed = state.unconfirmed.iter().flat_map(|part| &part.commands);
+    let is_give = |command: &PilotCommand| matches!(command, PilotCommand::Give { .. });
+    if unconfirmed.chain(&state.commands).any(is_give) {
+        return 0;
+    }
+    let n_running: u64 = state.running.values().map(TaskSet::len).sum();
+    state.n_leased().saturating_sub(n_running)
+}
+
+impl Turn<'_> {
+    /// Asks in the place of a pilot with nothing to do that cannot reach all others: the one at which most waits, which
+    /// gives as much as if it had been asked by itself.
+    pub(in crate::engine) fn pass_hunt_on(
+        &mut self,
+        request: RequestId,
+        thief: PilotId,
+        session_nonce: Option<u64>,
+    ) {
+        let platform = match self.pilot_of_session(thief, session_nonce) {
+            Ok(pilot) if pilot.is_live() => pilot.platform,
+            Ok(_) => return self.refuse(request, Refusal::SessionEnded(thief)),
+            Err(refusal) => return self.refuse(request, refusal),
+        };
+        let victim = self.where_most_waits(platform, thief);
+        if let Some(state) = victim.and_then(|victim| self.volatile.pilots.get_mut(&victim)) {
+            state.n_asked_in_vain = state.n_asked_in_vain.saturating_add(1);
+        }
+        victim.inspect(|victim| self.command(*victim, PilotCommand::Give { to: thief }));
+        self.answer(request, Answer::HuntPassedOn { is_any_asked: victim.is_some() });
+    }
+
+    /// Of those that come next after the one that asks; who was asked in vain comes after all others. Not for everybody
+    /// who asks at the same moment: pulls would wait.
+    fn where_most_waits(&mut self, platform: PlatformId, thief: PilotId) -> Option<PilotId> {
+        let now = self.now;
+        let state = self.volatile.platforms.get_mut(&platform)?;
+        if state.hunted_at.is_some_and(|at| now < at + HUNT_PAUSE) {
+            return None;
+        }
+        state.hunted_at = Some(now);
+        let pilots = &self.volatile.pilots;
+        let after = pilots.range((Bound::Excluded(thief), Bound::Unbounded));
+        let is_there =
+            |id: &PilotId| self.durable.pilots().get(id).is_some_and(|one| one.platform == platform);
+        let there = after.chain(pilots.range(..thief)).filter(|(id, _)| is_there(id)).take(N_LOOKED_AT);
+        let waiting = there.map(|(id, state)| (Reverse(state.n_asked_in_vain), n_waiting(state), *id));
+        waiting.filter(|(_, n, _)| *n > 0).max().map(|(.., id)| id)
+    }
+
+    /// A pilot that begins anew takes nothing from others, nor they from it, until it is told that it may.
+    pub(in crate::engine) fn tell_stealing(&mut self, id: PilotId) {
+        let policy = self.policies().stealing;
+        if policy != PilotStealing::None {
+            self.command(id, PilotCommand::Steal { policy });
+        }
+    }
+
+    /// The policy is another one.
+    pub(in crate::engine) fn tell_all_stealing(&mut self, policy: PilotStealing) {
+        let pilots: Vec<PilotId> = self.volatile.pilots.keys().copied().collect();
+        for id in pilots {
+            self.command(id, PilotCommand::Steal { policy });
+        }
+    }
+
+    /// The giver holds these no more; gives those that it held until now.
+    pub(in crate::engine) fn take_gifts(&mut self, giver: PilotId, given: Vec<Gift>) -> Vec<Gift> {
+        let taken = given.into_iter().map(|(to, job, tasks)| {
+            let taken = self.unlease(giver, job, &tasks);
+            self.make_ready(job, &taken);
+            (to, job, taken)
+        });
+        taken.collect()
+    }
+
+    /// Leases tasks that have just become ready to whom they were given, as far as they may be had there.
+    pub(in crate::engine) fn hand_over(&mut self, giver: PilotId, gifts: Vec<Gift>) {
+        let mut takers = BTreeSet::new();
+        let mut is_any_left = false;
+        for (to, job_id, tasks) in gifts.into_iter().filter(|(_, _, tasks)| !tasks.is_empty()) {
+            let passed = self.that_may_go(giver, to, job_id, &tasks).unwrap_or_default();
+            is_any_left |= passed.len() < tasks.len();
+            let Some(job) = self.durable.jobs().get(&job_id).filter(|_| !passed.is_empty()) else { continue };
+            let tried = job.tried(&passed);
+            self.volatile.not_ready(job_id, &passed);
+            self.volatile.note_gift(giver, to, passed.len());
+            self.lease(to, job_id, &passed);
+            self.send_part(to, vec![Bundle { job: job_id, tasks: passed, tried, is_given: true }]);
+            takers.insert(to);
+        }
+        if is_any_left {
+            self.want_guide();
+        }
+        takers.into_iter().for_each(|to| self.answer_parked(to));
+    }
+
+    /// Those of these tasks that the pilot may have from the giver: on the same platform, so that what users,
+    /// applications and policies have there stays as it is.
+    fn that_may_go(&self, giver: PilotId, to: PilotId, job_id: JobId, tasks: &TaskSet) -> Option<TaskSet> {
+        let (durable, volatile) = (&*self.durable, &*self.volatile);
+        let platform = durable.pilots().get(&giver)?.platform;
+        let (state, job) = (volatile.pilots.get(&to)?, durable.jobs().get(&job_id)?);
+        let leases = volatile.jobs.get(&job_id).filter(|leases| leases.profiled_on.is_none())?;
+        let offer = Offer::new(self.settings, durable, volatile, self.now, to)?;
+        let is_for_others = state.keeps_for.is_some_and(|kept| kept.job != job_id);
+        // What is not sent at once might be over, or its pilot lost with it, before it is.
+        let is_listening = state.parked.is_some();
+        let takes = giver != to
+            && is_listening
+            && !state.is_doubted
+            && !volatile.holds_alone(state)
+            && self.takes_tasks(to)
+            && !is_for_others
+            && !job.is_paused;
+        if !takes || offer.pilot.platform != platform || !offer.could_run(job) {
+            return None;
+        }
+        let none = Bundle { job: job_id, tasks: TaskSet::new(), tried: Vec::new(), is_given: true };
+        if !has_room_for_templates(self.settings, durable, volatile, to, &[none]) {
+            return None;
+        }
+        let mut ready = tasks.intersection(&leases.ready);
+        ready.remove_all(&volatile.not_for(to, job_id));
+        let elsewhere = Elsewhere { settings: self.settings, durable, volatile, now: self.now };
+        ready.remove_all(&elsewhere.not_for(to, job_id));
+        // As many as would be sent to it of the shortest ones.
+        let depth = self.settings.prefetch_tasks_max.max(1);
+        let n_slots = self.n_slots(to, job_id);
+        let n_most = match offer.is_careful(job_id) {
+            true => volatile.most_at_a_time(job_id, n_slots),
+            false => n_slots.saturating_mul(depth),
+        };
+        let n_held = state.leases.get(&job_id).map_or(0, TaskSet::len);
+        let n_allowed = limits::n_allowed(durable, volatile, platform, job);
+        Some(ready.take_first(n_most.saturating_sub(n_held).min(n_allowed)))
+    }
+}

@@ -1,0 +1,45 @@
+//! Operators set policies.
+
+use crate::{
+    engine::{
+        interface::{RequestId, answer::Answer, refusal::Refusal},
+        record::Record,
+        turn::Turn,
+    },
+    policy::Policies,
+};
+
+impl Turn<'_> {
+    /// The policies that go.
+    pub(in crate::engine) fn policies(&self) -> Policies {
+        self.durable.policies(self.settings.policies)
+    }
+
+    /// An operator wants other policies. Non-preemptive: what pilots hold they keep.
+    pub(in crate::engine) fn set_policies(
+        &mut self,
+        request: RequestId,
+        by: String,
+        before: Policies,
+        policies: Policies,
+    ) {
+        if before != self.policies() {
+            return self.refuse(request, Refusal::PoliciesChanged);
+        }
+        if policies != before {
+            let configured = self.settings.policies;
+            self.record(Record::PoliciesSet { by, configured, before, policies, at: self.now });
+            self.volatile.drop_guide();
+            if policies.stealing != before.stealing {
+                self.tell_all_stealing(policies.stealing);
+            }
+            if policies.bundling != before.bundling {
+                self.volatile.jobs.values_mut().for_each(|leases| leases.by_size = None);
+            }
+            self.stir_platforms();
+            self.volatile.stir_all();
+        }
+        let view = self.durable.policies_view(self.settings.policies);
+        self.answer(request, Answer::Policies(Box::new(view)));
+    }
+}

@@ -1,0 +1,44 @@
+//! Profiles are declared and forgotten.
+
+use crate::engine::{
+    interface::{
+        RequestId, answer::Answer, declared::Declared, refusal::Refusal, views::profile::ProfileView,
+    },
+    read::views::Reader,
+    record::Record,
+    turn::Turn,
+};
+
+impl Turn<'_> {
+    /// What was learned of an application on all platforms is forgotten; answers with what it was.
+    pub(in crate::engine) fn forget(&mut self, request: RequestId, application: String) {
+        let Some(profile) = self.profile(&application).filter(|profile| !profile.platforms.is_empty()) else {
+            return self.refuse(request, Refusal::NoProfile(application));
+        };
+        self.volatile.measured.retain(|(_, of, company), _| *of != application && !company.has(&application));
+        self.volatile.efforts.retain(|(_, of), _| *of != application);
+        self.record(Record::ProfileForgotten { application, at: self.now });
+        self.answer(request, Answer::Profiles(vec![profile]));
+    }
+}
+
+impl Turn<'_> {
+    /// Somebody says what an application is like, or takes it back; answers with what is known of it then.
+    pub(in crate::engine) fn declare(
+        &mut self,
+        request: RequestId,
+        application: String,
+        declared: Option<Declared>,
+    ) {
+        if self.durable.declared().get(&application) != declared.as_ref() {
+            self.record(Record::ProfileDeclared { application: application.clone(), declared, at: self.now });
+            self.stir_platforms();
+        }
+        self.answer(request, Answer::Profiles(self.profile(&application).into_iter().collect()));
+    }
+
+    fn profile(&self, application: &str) -> Option<ProfileView> {
+        let reader = Reader::new(self.settings, self.durable, self.volatile, self.now);
+        reader.profiles().into_iter().find(|profile| profile.application == application)
+    }
+}

@@ -1,0 +1,34 @@
+//! All that the engine hears and says: events and queries in, effects and answers out.
+
+pub mod answer;
+pub mod declared;
+pub mod effect;
+pub mod event;
+pub mod job_request;
+pub mod notice;
+pub mod platform;
+pub mod query;
+pub mod refusal;
+pub mod settings;
+pub mod users;
+pub mod views;
+pub mod workflow;
+
+pub use answer::{Answer, LeftThere};
+pub use effect::Effect;
+pub use event::{Caller, Event, JobChange, PlatformChange};
+pub use job_request::JobRequest;
+pub use notice::{Doubt, Notice};
+pub use platform::{
+    allocation::{KnownAllocation, ListedAllocation, SubmitOutcome},
+    platform_spec::{PlatformLimits, PlatformMode, PlatformSpec},
+    queue_load::QueueLoad,
+    scaling::{ScalingSpec, ScalingWay},
+};
+pub use query::{Query, TaskFilter};
+pub use refusal::Refusal;
+pub use workflow::{On, Stage};
+
+/// Names a question so that the shell can bring the answer to whoever asked.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct RequestId(pub u64);

@@ -1,0 +1,23 @@
+//! Resources that tasks needed beside cores, and bytes that moved for jobs, which are not written down yet.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    engine::record::effort::EffortOf,
+    ids::{JobId, PlatformId},
+    pull::MovedBytes,
+};
+
+/// Sums that are not written down yet.
+pub type Efforts = BTreeMap<(PlatformId, String), EffortOf>;
+
+/// Bytes that have moved and are not written down yet.
+pub type Moved = BTreeMap<(JobId, PlatformId), MovedBytes>;
+
+/// Those of a job.
+pub fn moved_of(moved: &Moved, job: JobId) -> MovedBytes {
+    let mut sum = MovedBytes::default();
+    let all = (job, PlatformId(0))..=(job, PlatformId(u64::MAX));
+    moved.range(all).for_each(|(_, more)| sum.add(more));
+    sum
+}

@@ -1,0 +1,6 @@
+//! Platforms, as far as it is known since the manager started.
+
+pub mod limits;
+pub mod queue_reasons;
+pub mod scaling;
+pub mod short_lived;

@@ -1,0 +1,170 @@
+//! What the policies that look at everything say, for a while: worked out when users or pilots have come or
+//! gone, and looked up at each pull.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use crate::{
+    engine::{
+        live::plan::{
+            guide::{Favourites, Guide, LASTS_AT_LEAST, LASTS_LONG, N_ROUNDS},
+            nodes::Nodes,
+            quotas::{Divided, Row},
+        },
+        plan::{
+            divide,
+            nodes::clusters,
+            question::{Ground, Open, Question},
+            runtimes::Runtimes,
+        },
+    },
+    ids::{JobId, PlatformId},
+    policy::{
+        allocation::Demand,
+        matching::application::{ByApplication, Importance, Score},
+        table::Table,
+    },
+};
+
+impl Question {
+    /// What the policies say. O(users × platforms + applications × platforms² + jobs + pilots).
+    pub fn answer(&self) -> Guide {
+        let scene = Scene::of(self);
+        let mut guide = Guide { number: self.number, made_at: Some(self.now), ..Guide::default() };
+        guide.is_of_use = !scene.is_empty();
+        guide.users = scene.users.keys().map(|user| (*user).to_owned()).collect();
+        if guide.is_of_use {
+            self.share(&scene, &mut guide);
+        }
+        if let Some(policy) = self.policies.matching.by_application() {
+            guide.scores = scene.scores(policy);
+        }
+        let mut divided = BTreeMap::new();
+        if let Some(policy) = self.policies.distribution {
+            (guide.quotas, divided) = divide::quotas(self, policy);
+        }
+        if let Some(policy) = self.policies.mapping {
+            let mut nodes = Nodes::default();
+            for cluster in clusters(self, &guide, &divided) {
+                nodes.map(policy, &cluster, &self.facts.neighbours, &self.before.nodes);
+            }
+            guide.nodes = Arc::new(nodes);
+        }
+        for (id, scores) in &guide.scores {
+            let none = Score(f64::NEG_INFINITY, 0.0);
+            let score = |row: &Row| scores.get(&row.kind.application).copied().unwrap_or(none);
+            guide.scores_by_row.insert(*id, guide.quotas.rows.iter().map(score).collect());
+        }
+        guide.places = self.jobs.iter().map(|job| (job.id, place(job, &divided))).collect();
+        let n_cells = scene.users.len() * scene.platforms.len() + guide.quotas.n_cells() * N_ROUNDS;
+        guide.lasts = LASTS_AT_LEAST.times((self.jobs.len() + n_cells) as u64).min(LASTS_LONG);
+        guide
+    }
+
+    /// Divides platforms among users that have something queued (paper 000, section 5.3). What others still run comes
+    /// free for these.
+    fn share(&self, scene: &Scene<'_>, guide: &mut Guide) {
+        let Some(allocation) = self.policies.allocation else { return };
+        let runtimes = scene.runtimes_of_users();
+        guide.queued = scene.users.values().map(|user| user.is_queued).collect();
+        let wanted = |user: &User<'_>| if user.is_queued { user.cores_wanted } else { 0 };
+        let tasks: Vec<u64> = scene.users.values().map(wanted).collect();
+        let affinity = self.policies.affinity.table(&runtimes, &guide.queued);
+        let same = |held: &&Arc<Favourites>| held.0 == guide.users && held.1 == scene.platforms;
+        let favourites = self.before.favourites.as_ref().filter(same).map(|held| &held.2);
+        let demand = Demand { tasks: &tasks, cores: &scene.cores, affinity: &affinity, favourites };
+        let shares = allocation.share(&demand);
+        for (column, platform) in scene.platforms.iter().enumerate() {
+            let of_users = (0..guide.users.len()).map(|row| shares.cores.at(row, column));
+            guide.shares.insert(*platform, of_users.collect());
+        }
+        let held = |table| Arc::new((guide.users.clone(), scene.platforms.clone(), table));
+        guide.favourites = shares.favourites.map(held);
+    }
+}
+
+fn place(job: &Open, divided: &BTreeMap<JobId, usize>) -> Divided {
+    let left = if job.is_paused { Divided::NotYet } else { Divided::Left };
+    divided.get(&job.id).map_or(left, |row| Divided::In(*row))
+}
+
+/// Users with open tasks, their applications, and platforms with pilots, there or on their way.
+struct Scene<'a> {
+    question: &'a Question,
+    users: BTreeMap<&'a str, User<'a>>,
+    platforms: Vec<PlatformId>,
+    /// Of each platform.
+    cores: Vec<u64>,
+}
+
+#[derive(Default)]
+struct User<'a> {
+    /// By application, cores that its open tasks would take if all ran at once.
+    applications: BTreeMap<&'a str, u64>,
+    cores_wanted: u64,
+    /// Some of them wait.
+    is_queued: bool,
+}
+
+impl<'a> Scene<'a> {
+    fn of(question: &'a Question) -> Scene<'a> {
+        let mut users = BTreeMap::<&str, User<'_>>::new();
+        for job in question.open_jobs() {
+            let wanted = job.cores_wanted();
+            let user = users.entry(&job.user).or_default();
+            let of_application = user.applications.entry(&job.application).or_default();
+            *of_application = of_application.saturating_add(wanted);
+            user.cores_wanted = user.cores_wanted.saturating_add(wanted);
+            user.is_queued |= job.n_ready > 0;
+        }
+        let cores = |ground: &Ground| (ground.id, ground.n_live.saturating_mul(ground.offered.cores.into()));
+        let (platforms, cores) = question.platforms.iter().map(cores).filter(|(_, cores)| *cores > 0).unzip();
+        Scene { question, users, platforms, cores }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.users.is_empty() || self.platforms.is_empty()
+    }
+
+    /// Seconds that a task of each user's (row) takes on each platform: the mean over its applications, by what is
+    /// open of each. Of those that differ in length each counts by its place among its own, or the longest would
+    /// decide alone.
+    fn runtimes_of_users(&self) -> Table<f64> {
+        let known = Runtimes::new(&self.question.facts, &self.platforms);
+        let mut table = Table::new(self.users.len(), self.platforms.len(), 0.0);
+        for (row, user) in self.users.values().enumerate() {
+            for (application, wanted) in &user.applications {
+                let runtimes = known.guess(application);
+                let mean = runtimes.iter().sum::<f64>() / runtimes.len().max(1) as f64;
+                let length = if user.applications.len() > 1 { mean } else { 1.0 };
+                let part = *wanted as f64 / user.cores_wanted.max(1) as f64;
+                for (column, runtime) in runtimes.iter().enumerate() {
+                    *table.at_mut(row, column) += part * runtime / length;
+                }
+            }
+        }
+        table
+    }
+
+    fn scores(&self, policy: ByApplication) -> BTreeMap<PlatformId, BTreeMap<String, Score>> {
+        let names: BTreeSet<&str> =
+            self.users.values().flat_map(|user| user.applications.keys().copied()).collect();
+        let known = Runtimes::new(&self.question.facts, &self.platforms);
+        let (mut rates, mut degrees) = (Vec::new(), Vec::new());
+        for application in &names {
+            let runtimes = known.guess(application);
+            let mean = runtimes.iter().sum::<f64>() / runtimes.len().max(1) as f64;
+            rates.push(runtimes.iter().map(|runtime| mean / runtime).collect::<Vec<f64>>());
+            let degree = |id: &PlatformId| self.question.degree(*id, application);
+            degrees.push(self.platforms.iter().map(degree).collect::<Vec<u32>>());
+        }
+        let importance = Importance::new(&rates, &degrees);
+        let of_platform = |(node, id): (usize, &PlatformId)| {
+            let score = |(n, name): (usize, &&str)| ((*name).to_owned(), policy.score(&importance, n, node));
+            (*id, names.iter().enumerate().map(score).collect())
+        };
+        self.platforms.iter().enumerate().map(of_platform).collect()
+    }
+}

@@ -1,0 +1,223 @@
+//! When the policies that look at everything are asked anew, and what happens when they have answered. Small
+//! questions are answered at once; large ones by whoever performs effects, and no pull waits for that.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    engine::{
+        interface::effect::Effect,
+        live::{
+            plan::{guide::Guide, guiding::Pending, quotas::Divided},
+            platform::limits,
+            volatile::{Timer, Volatile},
+        },
+        plan::question::Question,
+        record::Record,
+        state::durable::Durable,
+        turn::Turn,
+    },
+    ids::{JobId, PlatformId},
+    policy::Policies,
+    time::{Span, Time},
+};
+
+/// What tasks show meanwhile is taken in after so long.
+const LASTS_AT_MOST: Span = Span::from_secs(30);
+
+/// A question that is not answered after so long is asked anew.
+const ANSWER_LIMIT: Span = Span::from_secs(60);
+
+/// Whether these policies need a guide. What is not divided between platforms needs no quotas.
+fn is_needed(policies: &Policies, n_platforms: usize) -> bool {
+    policies.allocation.is_some()
+        || policies.mapping.is_some()
+        || policies.matching.by_application().is_some()
+        || policies.distribution.is_some() && n_platforms > 1
+}
+
+impl Volatile {
+    fn want_guide(&mut self, policies: &Policies, now: Time) {
+        if let Some(pending) = &mut self.guiding.pending {
+            pending.is_wanted_anew = true;
+        } else if is_needed(policies, self.platforms.len()) {
+            let guide = &self.guide;
+            self.arm_guide(guide.made_at.map_or(now, |made_at| (made_at + guide.lasts).max(now)));
+        }
+    }
+
+    /// Whether others have something queued than when the guide was made. O(jobs with tasks that are ready).
+    fn queued_are_others(&self) -> bool {
+        let mut queued = vec![false; self.guide.queued.len()];
+        for leases in self.ready.iter().filter_map(|id| self.jobs.get(id)) {
+            match leases.user.and_then(|user| queued.get_mut(user)) {
+                Some(is_queued) => *is_queued = true,
+                None => return true,
+            }
+        }
+        queued != self.guide.queued
+    }
+
+    /// A pilot of the platform has taken so many tasks of the job.
+    pub fn take_quota(&mut self, platform: PlatformId, job: JobId, n_tasks: u64, now: Time) {
+        if let Some(pending) = &mut self.guiding.pending {
+            let taken = pending.taken.entry((platform, job)).or_default();
+            *taken = taken.saturating_add(n_tasks);
+        }
+        let Some(leases) = self.jobs.get_mut(&job) else { return };
+        match (leases.divided, self.guide.quotas.column(platform)) {
+            (Divided::In(row), Some(column)) => {
+                // Who took it for want of others has not ended the wait for them.
+                if self.guide.quotas.is_open(column, row, now) {
+                    leases.waits_since = None;
+                }
+                self.guide.quotas.take(column, row, n_tasks);
+            }
+            (Divided::Left, _) => leases.waits_since = None,
+            _ => {}
+        }
+    }
+
+    /// A core of the platform stands for more vCPUs than before.
+    pub fn note_raised(&mut self, platform: PlatformId) {
+        self.guide.quotas.note_raised(platform);
+        if let Some(pending) = &mut self.guiding.pending {
+            pending.raised.push(platform);
+        }
+    }
+
+    /// What other policies have said, or will say, counts no more.
+    pub fn drop_guide(&mut self) {
+        self.guide = Guide::default();
+        self.jobs.values_mut().for_each(|leases| leases.user = None);
+        self.guiding.pending = None;
+        self.disarm_guide();
+    }
+
+    fn disarm_guide(&mut self) {
+        if let Some(due_at) = self.guiding.due_at.take() {
+            self.timers.remove(&(due_at, Timer::Guide));
+        }
+    }
+
+    fn arm_guide(&mut self, at: Time) {
+        if self.guiding.due_at.is_none_or(|due_at| at < due_at) {
+            if let Some(due_at) = self.guiding.due_at.replace(at) {
+                self.timers.remove(&(due_at, Timer::Guide));
+            }
+            self.timers.insert((at, Timer::Guide));
+        }
+    }
+
+    /// Where each job stands now, and since when what is ready of it waits.
+    fn note_places(&mut self, durable: &Durable, places: Vec<(JobId, Divided)>, now: Time) {
+        let mut places = places.into_iter().peekable();
+        let barred = limits::barred(durable);
+        for (id, leases) in &mut self.jobs {
+            while places.next_if(|(place, _)| place < id).is_some() {}
+            let user = durable.jobs().get(id).map(|job| job.request.user.as_str());
+            leases.user = user.and_then(|user| self.guide.place_of(user));
+            let Some((_, divided)) = places.next_if(|(place, _)| place == id) else { continue };
+            let is_paused = durable.jobs().get(id).is_none_or(|job| job.is_paused);
+            leases.divided = if is_paused { Divided::NotYet } else { divided };
+            leases.barred = user.and_then(|user| barred.get(user)).cloned().unwrap_or_default();
+            leases.waits_since = match leases.divided {
+                _ if leases.ready.is_empty() => None,
+                Divided::In(_) => leases.waits_since.or(Some(now)),
+                // Where nothing is kept from anybody, nobody begins to wait for others; platforms come and go.
+                Divided::Left => leases.waits_since,
+                Divided::NotYet => None,
+            };
+        }
+    }
+
+    /// When the next job is free for all that is kept from some platform now.
+    fn next_given_up(&self, now: Time) -> Option<Time> {
+        let free_at = self.jobs.values().filter_map(|leases| {
+            let Divided::In(row) = leases.divided else { return None };
+            let row = self.guide.quotas.rows.get(row)?;
+            let is_kept = row.cells.iter().any(|cell| cell.begin_by.is_some() || cell.is_shunned);
+            leases.waits_since.filter(|_| is_kept).map(|since| since + row.patience)
+        });
+        free_at.filter(|at| *at > now).min()
+    }
+}
+
+impl Turn<'_> {
+    /// Something has changed that policies look at.
+    pub(in crate::engine) fn want_guide(&mut self) {
+        self.volatile.want_guide(&self.policies(), self.now);
+    }
+
+    /// Who has nothing queued has no share, and whoever has something again has one (paper 000, section 5.3).
+    pub(in crate::engine) fn note_queues(&mut self) {
+        let may_differ = std::mem::take(&mut self.volatile.guiding.queues_changed);
+        if may_differ && self.policies().allocation.is_some() && self.volatile.queued_are_others() {
+            self.want_guide();
+        }
+    }
+
+    /// Asks the policies now, if they have not been asked in this life of the manager.
+    pub(in crate::engine) fn guide_first(&mut self) {
+        let is_first = self.volatile.guiding.n_asked == 0;
+        if is_first && is_needed(&self.policies(), self.volatile.platforms.len()) {
+            self.volatile.disarm_guide();
+            self.renew_guide();
+        }
+    }
+
+    /// Asks the policies.
+    pub(in crate::engine) fn renew_guide(&mut self) {
+        let guiding = &mut self.volatile.guiding;
+        guiding.due_at = None;
+        // One that was not answered is asked once more, and whichever answer comes first counts.
+        let number = guiding.pending.as_ref().map_or(guiding.n_asked + 1, |pending| pending.number);
+        guiding.n_asked = number;
+        let (taken, raised) = (BTreeMap::new(), Vec::new());
+        guiding.pending.get_or_insert(Pending { number, taken, raised, is_wanted_anew: false });
+        let question = Question::of(self.durable, self.volatile, self.policies(), number);
+        if question.n_cells() <= self.settings.cells_at_once {
+            self.guided(question.answer());
+        } else {
+            self.step.effects.push(Effect::Guide(Box::new(question)));
+            self.volatile.arm_guide(self.now + ANSWER_LIMIT);
+        }
+    }
+
+    /// The policies have answered.
+    pub(in crate::engine) fn guided(&mut self, mut guide: Guide) {
+        let volatile = &mut *self.volatile;
+        let Some(pending) = volatile.guiding.pending.take_if(|pending| pending.number == guide.number) else {
+            return;
+        };
+        volatile.disarm_guide();
+        let places = std::mem::take(&mut guide.places);
+        let is_of_use = guide.is_of_use;
+        volatile.guide = guide;
+        volatile.note_places(self.durable, places, self.now);
+        for ((platform, job), n_tasks) in pending.taken {
+            volatile.take_quota(platform, job, n_tasks, self.now);
+        }
+        pending.raised.into_iter().for_each(|platform| volatile.guide.quotas.note_raised(platform));
+        let name = |id| self.durable.platforms().get(&id).map_or_else(String::new, |spec| spec.name.clone());
+        let (log, quotas) = (self.durable.weights(), &volatile.guide.quotas);
+        let changes = volatile.weights.moves(log, quotas, self.now, &name);
+        let (law, law_due_at) = volatile.weights.law(log, quotas, self.now);
+        let law = law.cloned();
+        if !changes.is_empty() || law.is_some() {
+            self.record(Record::WeightsMoved { changes, law, at: self.now });
+        }
+        let volatile = &mut *self.volatile;
+        if is_of_use {
+            let soonest = self.now + volatile.guide.lasts;
+            let due_at =
+                volatile.guide.quotas.due_at.into_iter().chain(volatile.next_given_up(self.now)).min();
+            let due_at = due_at.into_iter().chain(law_due_at).min();
+            let latest = self.now + LASTS_AT_MOST;
+            volatile.arm_guide(due_at.map_or(latest, |at| at.max(soonest).min(latest)));
+        }
+        if pending.is_wanted_anew {
+            self.want_guide();
+        }
+        self.volatile.stir_all();
+    }
+}

@@ -1,0 +1,50 @@
+//! How busy platforms are, by their own word: asked where placement goes by it.
+
+use crate::{
+    engine::{
+        interface::{
+            effect::Effect,
+            platform::{platform_spec::PlatformSpec, queue_load::QueueLoad},
+        },
+        live::volatile::Volatile,
+        turn::Turn,
+    },
+    ids::PlatformId,
+    time::{Span, Time},
+};
+
+/// What a platform says of it is not believed for longer.
+const LASTS: Span = Span::from_secs(600);
+
+impl Volatile {
+    /// How busy a platform is, if it has said so of late.
+    pub fn load(&self, id: PlatformId, now: Time) -> Option<QueueLoad> {
+        let (load, at) = self.platforms.get(&id)?.load?;
+        (now.since(at) <= LASTS).then_some(load)
+    }
+}
+
+impl Turn<'_> {
+    /// Asks how busy the platform is, where that decides something.
+    pub(in crate::engine) fn ask_load(&mut self, id: PlatformId, spec: &PlatformSpec) {
+        let is_looked_at = self.durable.census(id).n_there > 0 || !self.volatile.ready.is_empty();
+        if self.policies().placement.is_none() || !is_looked_at {
+            return;
+        }
+        let Some(state) = self.volatile.platforms.get_mut(&id) else { return };
+        if state.load_asked_at.is_none_or(|at| self.now.since(at) >= spec.poll_interval) {
+            state.load_asked_at = Some(self.now);
+            self.step.effects.push(Effect::Load { platform: id });
+        }
+    }
+
+    pub(in crate::engine) fn platform_loaded(&mut self, id: PlatformId, load: QueueLoad) {
+        let Some(state) = self.volatile.platforms.get_mut(&id) else { return };
+        let is_news = state.load.is_none_or(|(before, _)| before != load);
+        state.load = Some((load, self.now));
+        if is_news && !self.volatile.ready.is_empty() {
+            self.volatile.placed = None;
+            self.volatile.arm_platform(id, self.now);
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Platforms that fail: they refuse what is asked of them, or what they accept comes to nothing. They are asked ever later,
+//! and for one allocation at a time, until one of them is proof that they work again.
+
+use crate::{
+    engine::{
+        interface::notice::Notice,
+        live::volatile::{PlatformState, Volatile},
+        state::durable::Durable,
+        turn::Turn,
+    },
+    ids::{AllocationId, PlatformId},
+    time::{Span, Time},
+};
+
+/// So many times the wait after a first failure a platform is left alone that takes no more jobs: a minute.
+const FULL_DELAY_FACTOR: u64 = 60;
+
+/// A job that waits in a queue for so long begins later. Where there is room, batch systems begin jobs within this time.
+const QUEUED_FOR: Span = Span::from_secs(30);
+
+/// What failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::engine) enum Failed {
+    /// The platform did not accept what it was asked for, or nobody knows whether it did.
+    Submission,
+    /// It accepted a job, and no pilot came of it.
+    Job,
+}
+
+impl Turn<'_> {
+    /// A platform works and takes no more jobs: a while later it is asked for one, which tells whether it does again.
+    pub(in crate::engine) fn note_full(&mut self, id: PlatformId, why: String) {
+        let settings = self.settings;
+        let Some(state) = self.volatile.platforms.get_mut(&id) else { return };
+        let delay = settings.platform_delay.times(FULL_DELAY_FACTOR).min(settings.platform_delay_max);
+        state.blocked_until = state.blocked_until.max(self.now + delay);
+        state.full = Some(why);
+    }
+
+    /// Counts that an allocation came to nothing as a failure of its platform, which is left alone for `least` at least.
+    /// While a platform fails it is asked for one allocation at a time. So allocations that were asked for before it last
+    /// failed came to nothing for the same cause, and count as one failure together, however many they are.
+    /// Returns whether it is the first of them.
+    pub(in crate::engine) fn note_failure_of(
+        &mut self,
+        allocation: AllocationId,
+        failed: Failed,
+        what: String,
+        least: Span,
+    ) -> bool {
+        let settings = self.settings;
+        let Some(held) = self.durable.allocations().get(&allocation) else { return false };
+        let (id, asked_at) = (held.platform, held.intended_at);
+        let Some(state) = self.volatile.platforms.get_mut(&id) else { return false };
+        if state.waits_for_person.is_some() {
+            // It is no failure of the platform; who opens the connection ends the wait.
+            state.blocked_until = self.now + settings.platform_delay_max;
+            return false;
+        }
+        let is_same = state.n_failures > 0 && asked_at <= state.failed_at;
+        let n_before = if is_same { state.n_failures - 1 } else { state.n_failures };
+        let delay = settings.platform_delay.times(1 << n_before.min(20)).min(settings.platform_delay_max);
+        let delay = delay.max(least);
+        state.n_failures = n_before + 1;
+        state.ends_jobs |= failed == Failed::Job;
+        if !is_same {
+            state.failed_at = self.now;
+        }
+        state.blocked_until = state.blocked_until.max(self.now + delay);
+        let is_told = is_same && state.last_failure.as_ref() == Some(&what);
+        state.last_failure = Some(what.clone());
+        if !is_told {
+            let spec = self.durable.platforms().get(&id);
+            let platform = spec.map_or_else(String::new, |spec| spec.name.clone());
+            self.notify(Notice::PlatformFailed { platform, what });
+        }
+        !is_same
+    }
+
+    /// A pilot came of an allocation. One that was asked for before its platform last failed says that jobs begin there,
+    /// and nothing of what failed.
+    pub(in crate::engine) fn note_pilot_came(&mut self, allocation: AllocationId) {
+        let Some(held) = self.durable.allocations().get(&allocation) else { return };
+        let (platform, asked_at, now) = (held.platform, held.intended_at, self.now);
+        let Some(state) = self.volatile.platforms.get_mut(&platform) else { return };
+        state.came_at = Some(now);
+        if state.n_failures == 0 {
+            return;
+        }
+        // Of one whose jobs end at the end of their time only a task that is done is proof.
+        if asked_at >= state.failed_at && !state.short_lived.is_for_time() {
+            (state.n_failures, state.ends_jobs, state.last_failure) = (0, false, None);
+        }
+        self.volatile.arm_platform(platform, now);
+    }
+
+    /// A listing that was asked for at that time shows a job that has not begun.
+    pub(in crate::engine) fn note_queued(&mut self, allocation: AllocationId, asked_at: Time) {
+        let Some(held) = self.durable.allocations().get(&allocation) else { return };
+        let (platform, was_asked_at) = (held.platform, held.intended_at);
+        let has_waited = held.submitted_at.is_some_and(|at| asked_at.since(at) >= QUEUED_FOR);
+        let Some(state) = self.volatile.platforms.get_mut(&platform) else { return };
+        if state.n_failures == 0 || !has_waited || was_asked_at <= state.failed_at {
+            return;
+        }
+        let is_new = state.queued_at.replace(asked_at).is_none_or(|at| at <= state.failed_at);
+        if is_new {
+            self.volatile.arm_platform(platform, self.now);
+        }
+    }
+
+    /// A platform that has only refused what it was asked for works again when it shows a job that it has accepted since.
+    pub(in crate::engine) fn note_accepting(&mut self, id: PlatformId) {
+        let Some(state) = self.volatile.platforms.get(&id) else { return };
+        if state.n_failures == 0 || state.ends_jobs {
+            return;
+        }
+        let is_proof = |allocation: &AllocationId| self.volatile.shown.contains_key(allocation);
+        if asked_since(self.durable, id, state.failed_at).any(|allocation| is_proof(&allocation)) {
+            if let Some(state) = self.volatile.platforms.get_mut(&id) {
+                (state.n_failures, state.last_failure) = (0, None);
+            }
+            self.volatile.arm_platform(id, self.now);
+        }
+    }
+}
+
+impl PlatformState {
+    /// Whether it fails: nothing is asked of it but one allocation at a time. A job that has waited long in its queue since
+    /// the last failure says that it takes jobs again.
+    pub(in crate::engine) fn is_failing(&self) -> bool {
+        self.n_failures > 0 && self.queued_at.is_none_or(|at| at <= self.failed_at)
+    }
+}
+
+impl Volatile {
+    /// Whether a platform that fails was asked for an allocation since, of which nobody knows yet what becomes of it: no
+    /// more is asked for until then. One that waits in a long queue tells nothing for hours, so others may wait beside it.
+    pub(in crate::engine) fn is_on_trial(&self, durable: &Durable, id: PlatformId) -> bool {
+        let failing = self.platforms.get(&id).filter(|state| state.is_failing());
+        failing.is_some_and(|state| {
+            state.came_at.is_none_or(|at| at <= state.failed_at)
+                && asked_since(durable, id, state.failed_at).next().is_some()
+        })
+    }
+}
+
+/// Allocations of a platform that were asked for after that time, may be there, and of which no pilot has come.
+fn asked_since(durable: &Durable, id: PlatformId, at: Time) -> impl Iterator<Item = AllocationId> {
+    let waiting = durable.allocations_there(id).filter(|(_, held)| held.is_live() && held.is_unused());
+    waiting.filter(move |(_, held)| held.intended_at > at).map(|(id, _)| id)
+}

@@ -1,0 +1,343 @@
+//! How many vCPUs a core of a platform stands for (paper 003, r_v/p): what its law says of what was seen in an
+//! interval, carried out by its pilots, which offer as many slots, or by the cloud, whose hosts have as many vCPUs.
+//!
+//! Non-preemptive: where there are fewer, what runs goes on, and nothing begins until enough has ended.
+
+use crate::{
+    engine::{
+        interface::{
+            effect::Effect,
+            notice::Notice,
+            platform::{
+                platform_spec::PlatformMode,
+                scaling::{
+                    FoundProvider, Provider, Ratio, ScaleTrouble, ScalingChange, ScalingSpec, ScalingWay,
+                },
+            },
+        },
+        live::{
+            platform::scaling::Watch,
+            volatile::{Timer, Volatile},
+        },
+        provision::wanted::N_JOBS_LOOKED_AT,
+        record::{FailedAttempt, JobResult, Record},
+        turn::Turn,
+    },
+    ids::{JobId, PilotId, PlatformId},
+    policy::scaling::{Interval, Scaler, Seen, Settings, Why},
+    pull::PilotCommand,
+    results::Blame,
+    time::{Span, Time},
+};
+
+/// After too many failed, none are added for so many intervals.
+const N_HELD: u64 = 4;
+
+/// Of the time of a core that all of its slots compete for no task can have more than its part, so a goal of all of it
+/// would never be missed: tasks that compute would share cores for ever.
+const CPU_GOAL: f64 = 0.9;
+
+/// A cloud that does not answer is asked again after that to put back what was there.
+const RESTORE_AGAIN: Span = Span::from_secs(60);
+
+impl Turn<'_> {
+    /// What a report says of the pilot's platform.
+    pub(in crate::engine) fn note_seen(&mut self, pilot: PilotId, results: &[JobResult]) {
+        let Some(platform) = self.durable.pilots().get(&pilot).map(|pilot| pilot.platform) else { return };
+        if self.scaling_of(platform).is_none() {
+            return;
+        }
+        for result in results {
+            let cores = self.durable.jobs().get(&result.job).map_or(1, |j| j.request.needs.resources.cores);
+            // What the platform took away says nothing of how full it is.
+            let counts =
+                |failure: &&FailedAttempt| !matches!(failure.kind.blame(), Blame::Nobody | Blame::Ended);
+            let n_failed = result.failures.iter().filter(counts).count() as u64;
+            let n_ended = result.totals.n.saturating_add(n_failed);
+            let (cpu, wall) =
+                (Span(result.totals.cpu_us), Span(result.totals.wall_us).times(u64::from(cores)));
+            self.note_more(platform, Seen { n_ended, n_failed, n_queued: 0, cpu, wall });
+        }
+    }
+
+    /// So many attempts, or servers, have failed that report nothing.
+    pub(in crate::engine) fn note_lost(&mut self, platform: PlatformId, n_failed: u64) {
+        if self.scaling_of(platform).is_some() {
+            self.note_more(platform, Seen { n_ended: n_failed, n_failed, ..Seen::default() });
+        }
+    }
+
+    /// For so long tasks there wanted to compute and could not.
+    pub(in crate::engine) fn note_starved_there(&mut self, platform: PlatformId, starved: Span) {
+        if self.scaling_of(platform).is_some()
+            && let Some(state) = self.volatile.platforms.get_mut(&platform)
+        {
+            state.watch.starved = state.watch.starved + starved;
+        }
+    }
+
+    fn note_more(&mut self, platform: PlatformId, seen: Seen) {
+        if let Some(state) = self.volatile.platforms.get_mut(&platform) {
+            state.watch.seen += seen;
+        }
+    }
+
+    /// Something else is wanted: what did not work before may work now.
+    pub(in crate::engine) fn forget_troubles(&mut self, id: PlatformId) {
+        if let Some(state) = self.volatile.platforms.get_mut(&id) {
+            let Watch { due_at, is_asked, .. } = state.watch;
+            state.watch = Watch { due_at, is_asked, ..Watch::default() };
+        }
+    }
+
+    /// What the operator wants of a platform that is there.
+    fn scaling_of(&self, id: PlatformId) -> Option<ScalingSpec> {
+        let spec = self.durable.platforms().get(&id)?.scaling;
+        spec.filter(|_| self.durable.mode(id) != PlatformMode::Detached)
+    }
+
+    /// Sees to it that the platform's vCPUs are looked at, if there is something to look at.
+    pub(in crate::engine) fn arm_scaling(&mut self, id: PlatformId) {
+        let scaled = self.durable.scaled(id);
+        let is_changed = scaled.is_some_and(|held| held.ratio != Ratio::ONE || !held.former.is_empty());
+        let has_pilots = self.durable.census(id).n_there > 0;
+        let wait = match self.scaling_of(id) {
+            Some(spec) if has_pilots || is_changed => spec.interval,
+            None if is_changed => Span::ZERO,
+            _ => return,
+        };
+        self.volatile.arm_scaling(id, self.now + wait);
+    }
+
+    /// A pilot whose slots may be other than it knows must know it.
+    pub(in crate::engine) fn tell_slots(&mut self, id: PilotId) {
+        let Some(pilot) = self.durable.pilots().get(&id) else { return };
+        let is_of_slots = |change: &ScalingChange| change.by == ScalingWay::Slots;
+        if self.durable.scaled(pilot.platform).is_some_and(|held| held.changes.iter().any(is_of_slots)) {
+            let cores = pilot.node.capacity.cores;
+            self.command(id, PilotCommand::Offer { cores });
+        }
+    }
+
+    /// The end of an interval: the law says what it has been like, and what follows.
+    pub(in crate::engine) fn scale(&mut self, id: PlatformId) {
+        let Some(state) = self.volatile.platforms.get_mut(&id) else { return };
+        state.watch.due_at = None;
+        let mut seen = std::mem::take(&mut state.watch.seen);
+        let starved = std::mem::take(&mut state.watch.starved);
+        // CPUs that tasks waited for are busy, though not with them.
+        let wall = Span(seen.wall.0.saturating_sub(starved.0));
+        seen.wall = wall.max(seen.cpu.min(seen.wall));
+        match self.scaling_of(id) {
+            Some(spec) => {
+                self.decide(id, &spec, seen);
+                self.arm_scaling(id);
+            }
+            None => self.unscale(id),
+        }
+    }
+
+    fn decide(&mut self, id: PlatformId, spec: &ScalingSpec, mut seen: Seen) {
+        let (scaled, state) =
+            (self.durable.scaled(id).cloned().unwrap_or_default(), &self.volatile.platforms[&id]);
+        let by = if state.watch.falls_back { ScalingWay::Slots } else { spec.by };
+        seen.n_queued = self.demand(id);
+        let n_vcpus = (self.durable.census(id).n_live as u64)
+            .saturating_mul(self.durable.platforms()[&id].capacity.cores.into());
+        let n_cores = match by {
+            ScalingWay::Slots => n_vcpus,
+            ScalingWay::Placement => (n_vcpus as f64 / scaled.ratio.number()).round() as u64,
+        };
+        let settings = Settings {
+            errors_max: f64::from(spec.errors_max_permille) / 1000.0,
+            ratio_max: spec.ratio_max.number(),
+            hold: spec.interval.times(N_HELD),
+            cpu_goal: CPU_GOAL,
+            ..Settings::default()
+        };
+        let known = scaled.changes.iter().rev().find(|change| change.why == Why::Errors);
+        let failed_at = state.watch.failed_at.or(known.map(|change| change.at));
+        let mut scaler = Scaler::resumed(self.policies().scaling, settings, scaled.ratio.number(), failed_at);
+        let decision = scaler.decide(&Interval { at: self.now, n_cores }, &seen);
+        if decision.why == Why::Errors
+            && let Some(state) = self.volatile.platforms.get_mut(&id)
+        {
+            state.watch.failed_at = Some(self.now);
+        }
+        let (before, after) = (scaled.ratio, Ratio::of(decision.after));
+        let is_new = !scaled.changes.is_empty() || after != Ratio::ONE;
+        if after != before || (by != scaled.by && is_new) {
+            let why = decision.why;
+            self.set_ratio(id, ScalingChange { at: self.now, before, after, by, why, seen, n_cores });
+        }
+        self.settle_hosts(id);
+    }
+
+    /// Cores that tasks take or could take there: those that its pilots hold and those that are ready.
+    fn demand(&self, id: PlatformId) -> u64 {
+        let cores_of = |job: &JobId, n_tasks: u64| {
+            let cores = self.durable.jobs().get(job).map_or(0, |job| job.request.needs.resources.cores);
+            n_tasks.saturating_mul(cores.into())
+        };
+        let there = self.volatile.held_on.range((id, JobId(0))..=(id, JobId(u64::MAX)));
+        let held = there.map(|((_, job), n_tasks)| cores_of(job, *n_tasks));
+        let offered = self.durable.offered(id);
+        let fits = |job: &JobId| {
+            let job = self.durable.jobs().get(job).filter(|job| !job.is_paused);
+            job.is_some_and(|job| job.request.needs.resources.fits_in(&offered))
+        };
+        let ready = self.volatile.ready.iter().take(N_JOBS_LOOKED_AT).filter(|job| fits(job));
+        let ready = ready.filter_map(|job| Some(cores_of(job, self.volatile.jobs.get(job)?.ready.len())));
+        held.chain(ready).fold(0, u64::saturating_add)
+    }
+
+    /// Nobody wants other numbers of vCPUs any more.
+    fn unscale(&mut self, id: PlatformId) {
+        let Some(scaled) = self.durable.scaled(id).cloned() else { return };
+        if scaled.ratio != Ratio::ONE {
+            let (at, before, by) = (self.now, scaled.ratio, scaled.by);
+            let (after, why, seen) = (Ratio::ONE, Why::Fixed, Seen::default());
+            self.set_ratio(id, ScalingChange { at, before, after, by, why, seen, n_cores: 0 });
+        }
+        self.settle_hosts(id);
+        if !scaled.former.is_empty() {
+            self.volatile.arm_scaling(id, self.now + RESTORE_AGAIN);
+        }
+    }
+
+    /// Asks for what the cloud's hosts are to have now, unless it has not answered yet: then it is asked again.
+    fn settle_hosts(&mut self, id: PlatformId) {
+        let wanted = self.wanted_of_hosts(id);
+        let scaled = self.durable.scaled(id).cloned().unwrap_or_default();
+        let Some(state) = self.volatile.platforms.get_mut(&id) else { return };
+        if state.watch.is_asked || (wanted.is_none() && scaled.former.is_empty()) {
+            return;
+        }
+        if !state.is_attached {
+            let n = scaled.former.len();
+            state.watch.trouble = Some(format!(
+                "{n} of them are to have what they had before: attach the platform again, and take its `scaling` out then"
+            ));
+            return;
+        }
+        state.watch.is_asked = true;
+        self.step.effects.push(Effect::Scale { platform: id, ratio: wanted, former: scaled.former });
+    }
+
+    /// vCPUs a core that the cloud's hosts are to have; `None`: what they had before.
+    fn wanted_of_hosts(&self, id: PlatformId) -> Option<Ratio> {
+        let is_of_hosts = self.scaling_of(id).is_some_and(|spec| spec.by == ScalingWay::Placement);
+        let falls_back = self.volatile.platforms.get(&id).is_some_and(|state| state.watch.falls_back);
+        let ratio = self.durable.scaled(id).map_or(Ratio::ONE, |held| held.ratio);
+        (is_of_hosts && !falls_back).then_some(ratio)
+    }
+
+    fn set_ratio(&mut self, id: PlatformId, change: ScalingChange) {
+        self.record(Record::PlatformScaled { platform: id, change: change.clone() });
+        let pilots: Vec<PilotId> = self.volatile.pilots.keys().copied().collect();
+        for pilot in pilots {
+            let Some(held) = self.durable.pilots().get(&pilot).filter(|held| held.platform == id) else {
+                continue;
+            };
+            let cores = held.node.capacity.cores;
+            if self.volatile.resize_pilot(self.durable, pilot) {
+                self.command(pilot, PilotCommand::Offer { cores });
+            }
+        }
+        if change.after > change.before {
+            self.volatile.note_raised(id);
+        }
+        let platform = self.durable.platform_name(id);
+        self.notify(Notice::PlatformScaled { platform, change });
+        self.stir_platforms();
+        self.volatile.stir_all();
+    }
+
+    /// What a cloud's hosts had when they were to be given so many vCPUs a core, or theirs again.
+    pub(in crate::engine) fn ratios_answered(
+        &mut self,
+        id: PlatformId,
+        asked: Option<Ratio>,
+        result: Result<Vec<FoundProvider>, ScaleTrouble>,
+    ) {
+        let Some(state) = self.volatile.platforms.get_mut(&id) else { return };
+        state.watch.is_asked = false;
+        match (result, asked) {
+            (Ok(found), asked) => {
+                state.watch.trouble.take_if(|_| !state.watch.falls_back);
+                match asked {
+                    Some(asked) => self.hosts_found(id, asked, found),
+                    None => self.hosts_restored(id, found),
+                }
+            }
+            (Err(ScaleTrouble::Refused(why)), Some(_)) => self.fall_back(id, why),
+            (Err(ScaleTrouble::Refused(why) | ScaleTrouble::Unknown(why)), _) => {
+                // Some may have been given it.
+                state.watch.set.clear();
+                state.watch.trouble = Some(why);
+            }
+        }
+    }
+
+    fn hosts_restored(&mut self, id: PlatformId, found: Vec<FoundProvider>) {
+        let ids: Vec<String> = found.into_iter().map(|found| found.provider.id).collect();
+        if let Some(state) = self.volatile.platforms.get_mut(&id) {
+            state.watch.set.retain(|id, _| !ids.contains(id));
+        }
+        self.record(Record::RatiosRestored { platform: id, ids, at: self.now });
+    }
+
+    fn hosts_found(&mut self, id: PlatformId, asked: Ratio, found: Vec<FoundProvider>) {
+        let is_wanted = self.wanted_of_hosts(id).is_some();
+        let known: Vec<Provider> = self.durable.scaled(id).map_or_else(Vec::new, |held| held.former.clone());
+        let Some(state) = self.volatile.platforms.get_mut(&id) else { return };
+        let mut new = Vec::new();
+        let mut taken_back = None;
+        for FoundProvider { provider, is_set } in &found {
+            let before = is_set.then(|| state.watch.set.insert(provider.id.clone(), asked)).flatten();
+            if before.is_some_and(|before| !provider.has(before)) {
+                taken_back = Some(provider.clone());
+            }
+            if !is_set && !known.iter().any(|held| held.id == provider.id) {
+                new.push(provider.clone());
+            }
+        }
+        if let Some(Provider { id: host, name, ratio }) = taken_back {
+            // Whoever gave it that wants it so.
+            self.record(Record::RatiosRestored { platform: id, ids: vec![host], at: self.now });
+            return self.fall_back(id, format!("host {name} has {ratio} again: its configuration says so"));
+        }
+        let has_new = !new.is_empty() && is_wanted;
+        if has_new {
+            self.record(Record::RatiosFound { platform: id, providers: new, at: self.now });
+        }
+        // Some are to be changed now that they are known, or none any more.
+        if has_new || !is_wanted {
+            self.settle_hosts(id);
+        }
+    }
+
+    /// The cloud's hosts are left alone; from the next interval on pilots do it.
+    fn fall_back(&mut self, id: PlatformId, why: String) {
+        let platform = self.durable.platform_name(id);
+        if let Some(state) = self.volatile.platforms.get_mut(&id) {
+            state.watch.set.clear();
+            state.watch.falls_back = true;
+            state.watch.trouble = Some(why.clone());
+        }
+        self.notify(Notice::ScalesItself { platform, why });
+        self.settle_hosts(id);
+    }
+}
+
+impl Volatile {
+    fn arm_scaling(&mut self, id: PlatformId, at: Time) {
+        let Some(state) = self.platforms.get_mut(&id) else { return };
+        if state.watch.due_at.is_none_or(|due_at| at < due_at) {
+            if let Some(due_at) = state.watch.due_at.replace(at) {
+                self.timers.remove(&(due_at, Timer::Scaling(id)));
+            }
+            self.timers.insert((at, Timer::Scaling(id)));
+        }
+    }
+}

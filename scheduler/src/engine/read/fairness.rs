@@ -1,0 +1,64 @@
+//! How evenly users are served (paper 000, section 6.1): 1 less the coefficient of variation of their throughputs, each
+//! against what it would have if its tasks ran where they are fastest on its part of the cores.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    engine::{plan::runtimes::Runtimes, read::views::Reader},
+    ids::PlatformId,
+    time::Time,
+};
+
+/// 1 less the coefficient of variation, of the population: 1 when all are equal.
+pub fn fairness(speeds: &[f64]) -> f64 {
+    let n = speeds.len() as f64;
+    let mean = speeds.iter().sum::<f64>() / n;
+    let variance = speeds.iter().map(|speed| (speed - mean).powi(2)).sum::<f64>() / n;
+    1.0 - variance.sqrt() / mean
+}
+
+/// What a user with open tasks has got.
+struct Served {
+    /// Of its jobs that are open, the first submission.
+    since: Time,
+    /// Core-seconds that what was done since would take where it is fastest.
+    fastest_s: f64,
+}
+
+impl Reader<'_> {
+    /// Of all users that have open tasks; `None` where there are fewer than two, or nothing is done. The time of each
+    /// begins with the first submission of its open jobs.
+    pub(in crate::engine) fn fairness(&self) -> Option<f64> {
+        let platforms: Vec<PlatformId> = self.durable.platforms().keys().copied().collect();
+        let runtimes = Runtimes::new(self.durable.facts(), &platforms);
+        let mut users = BTreeMap::<&str, Served>::new();
+        for id in self.volatile.jobs.keys() {
+            let Some(job) = self.durable.jobs().get(id) else { continue };
+            let known = users.entry(&job.request.user);
+            let known = known.or_insert(Served { since: job.submitted_at, fastest_s: 0.0 });
+            known.since = known.since.min(job.submitted_at);
+        }
+        if users.len() < 2 {
+            return None;
+        }
+        let mut least = BTreeMap::<&str, f64>::new();
+        for job in self.durable.jobs().values() {
+            let request = &job.request;
+            let user = users.get_mut(request.user.as_str()).filter(|user| user.since <= job.submitted_at);
+            let Some(user) = user else { continue };
+            let least = least.entry(&request.application);
+            let least = *least.or_insert_with(|| fastest_s(&runtimes, &request.application));
+            user.fastest_s += job.n_done() as f64 * least * f64::from(request.needs.resources.cores);
+        }
+        // The cores of all are the same factor for all.
+        let speed = |user: &Served| user.fastest_s / self.now.since(user.since).as_secs_f64().max(1e-6);
+        let speeds: Vec<f64> = users.values().map(speed).collect();
+        speeds.iter().any(|speed| *speed > 0.0).then(|| fairness(&speeds))
+    }
+}
+
+/// Seconds of a task where it is fastest; 0 where there is no platform.
+fn fastest_s(runtimes: &Runtimes<'_>, application: &str) -> f64 {
+    let least = runtimes.guess(application).into_iter().fold(f64::INFINITY, f64::min);
+    if least.is_finite() { least } else { 0.0 }
+}

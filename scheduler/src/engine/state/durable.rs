@@ -1,0 +1,781 @@
+//! What survives a restart. Fields are private to this file: `apply` is the only writer, live and
+//! on restart alike, so there is one state machine and not two.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+};
+
+use crate::{
+    engine::{
+        interface::{
+            declared::Declared,
+            job_request::JobRequest,
+            platform::{
+                platform_spec::{PlatformMode, PlatformSpec},
+                shape::Shape,
+            },
+            views::policies::PolicyChange,
+        },
+        record::{Blamed, DrainCause, FailedAttempt, JobResult, Record},
+        state::{
+            allocation::{Allocation, AllocationState, Census, Origin},
+            asked::Asked,
+            ends::{Alike, Ends, N_FOR_ONE_MAX},
+            failing::is_of_place,
+            job::Job,
+            learned::{
+                facts::{Facts, Learned},
+                neighbours::Neighbours,
+                waits::Waits,
+            },
+            places::{Fortune, NodeId, Nodes, Place},
+            policies,
+            scaling::Scaled,
+            weight_log::WeightLog,
+        },
+    },
+    ids::{AllocationId, JobId, PilotId, PlatformId, TaskId},
+    pull::NodeFacts,
+    results::{FailureKind, Usage},
+    time::{Span, Time},
+};
+
+/// A batch job that is ended so shortly before its walltime is, or in its last tenth, ends by that.
+const LAST_MINUTE: Span = Span::from_secs(60);
+
+/// A batch job that ended early through no task's fault makes later ends on its platform count for less for so long.
+const INNOCENT_ENDS_COUNT: Span = Span::from_secs(24 * 3600);
+
+/// Jobs, platforms, allocations and pilots as the records tell them.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Durable {
+    jobs: BTreeMap<JobId, Job>,
+    /// The largest number that a job has had.
+    last_job: u64,
+    /// Bytes of the descriptions of each user's jobs.
+    spec_bytes: BTreeMap<String, u64>,
+    facts: Facts,
+    modes: BTreeMap<PlatformId, PlatformMode>,
+    allocations: BTreeMap<AllocationId, Allocation>,
+    pilots: BTreeMap<PilotId, Pilot>,
+    nodes: Nodes,
+    /// When it was known of the last batch jobs of each platform that ended early that none of the tasks that ran was why.
+    innocent_ends: BTreeMap<PlatformId, VecDeque<Time>>,
+    /// The last ends of batch jobs with which tasks ran.
+    ends: BTreeMap<PlatformId, Ends>,
+    submissions: BTreeMap<String, JobId>,
+    tags: BTreeMap<String, AllocationId>,
+    /// Those that their platforms may still hold.
+    there: BTreeSet<(PlatformId, AllocationId)>,
+    census: BTreeMap<PlatformId, Census>,
+    /// Cores × time that tasks took there, by user.
+    used: BTreeMap<PlatformId, BTreeMap<String, Span>>,
+    /// How long its allocations of a shape have waited.
+    waits: BTreeMap<(PlatformId, Shape), Waits>,
+    policy_changes: Vec<PolicyChange>,
+    weights: WeightLog,
+    /// When each was asked for allocations.
+    asked: BTreeMap<PlatformId, Asked>,
+    /// How many vCPUs cores stand for, where that was ever another number than one.
+    scaled: BTreeMap<PlatformId, Scaled>,
+}
+
+/// A pilot's durable state.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Pilot {
+    /// Its allocation.
+    pub allocation: AllocationId,
+    /// Its platform.
+    pub platform: PlatformId,
+    /// The number it drew at its start.
+    pub nonce: u64,
+    /// Its node.
+    pub node: NodeFacts,
+    /// Its start, on the manager's clock.
+    pub born_at: Time,
+    /// When it registered.
+    pub registered_at: Time,
+    /// The number of its last report that was taken.
+    pub acknowledged: u64,
+    /// Why it gets nothing new.
+    pub drain: Option<DrainCause>,
+    /// When and why it left or was given up.
+    pub ended: Option<(Time, String)>,
+    /// Whether it left: it does not come back.
+    pub has_left: bool,
+    /// How often it came back after it was given up.
+    pub n_returns: u64,
+    /// Tasks it has finished successfully, first results only.
+    pub n_done: u64,
+    /// Failed attempts it has reported.
+    pub n_failed: u64,
+    /// Its node among all that there were.
+    pub node_id: NodeId,
+    /// How attempts have ended there.
+    pub fortune: Fortune,
+    /// How many of the tasks that ran when its batch job was ended have not succeeded since.
+    pub n_accused: u32,
+    /// Ends of other batch jobs that may have the same cause as its own.
+    pub alike: Alike,
+}
+
+impl Pilot {
+    /// Whether it has not left and was not given up.
+    pub fn is_live(&self) -> bool {
+        self.ended.is_none()
+    }
+
+    /// The number that its session is made with. A session of before it was given up is none any more.
+    pub fn session(&self) -> u64 {
+        self.nonce.wrapping_add(self.n_returns)
+    }
+
+    /// Where it runs.
+    pub fn place(&self, id: PilotId) -> Place {
+        Place { pilot: id, node: self.node_id, platform: self.platform }
+    }
+
+    /// Its end by walltime, if one is known.
+    pub fn walltime_end(&self) -> Option<Time> {
+        self.node.walltime_left.map(|left| self.registered_at + left)
+    }
+
+    /// Whether an attempt that the walltime ended had at least half of the pilot's life: a much longer
+    /// one is not to be had there.
+    pub fn had_its_chance(&self, usage: &Usage) -> bool {
+        self.walltime_end().is_some_and(|end| usage.wall_us >= end.since(self.born_at).0 / 2)
+    }
+}
+
+impl Durable {
+    /// Cores × time that tasks took on a platform, by user.
+    pub fn used(&self, platform: PlatformId) -> Option<&BTreeMap<String, Span>> {
+        self.used.get(&platform)
+    }
+
+    /// What a platform is called.
+    pub fn platform_name(&self, id: PlatformId) -> String {
+        self.platforms().get(&id).map_or_else(String::new, |spec| spec.name.clone())
+    }
+
+    /// When it was asked for allocations.
+    pub fn asked(&self, platform: PlatformId) -> Option<&Asked> {
+        self.asked.get(&platform)
+    }
+
+    /// Those of its pilots that have neither left nor been given up, in the order in which they came.
+    pub fn live_pilots(&self, held: &Allocation) -> Vec<PilotId> {
+        let is_live = |id: &PilotId| self.pilots.get(id).is_some_and(Pilot::is_live);
+        held.came.iter().copied().filter(is_live).collect()
+    }
+
+    /// The last one that was asked for of those that the platform may still hold.
+    pub fn newest_allocation_there(&self, id: PlatformId) -> Option<&Allocation> {
+        let ours = self.there.range((id, AllocationId(0))..=(id, AllocationId(u64::MAX)));
+        ours.rev().find_map(|(_, id)| self.allocations.get(id))
+    }
+
+    /// How attempts have ended on a pilot's node, whichever pilot ran them.
+    pub fn fortune_of_node(&self, pilot: &Pilot) -> Fortune {
+        self.nodes.fortune(pilot.node_id)
+    }
+
+    /// So many batch jobs that end with a task count as one lost pilot at that time: more on a platform that has often
+    /// ended them for reasons of its own within the last day.
+    pub fn ends_for_one(&self, platform: PlatformId, at: Time) -> u32 {
+        let of_late = |known_at: &&Time| at.since(**known_at) <= INNOCENT_ENDS_COUNT;
+        let n = self.innocent_ends.get(&platform).map_or(0, |ends| ends.iter().filter(of_late).count());
+        1 + u32::try_from(n).unwrap_or(u32::MAX).min(N_FOR_ONE_MAX - 1)
+    }
+
+    /// The last ends of batch jobs of the platform with which tasks ran.
+    pub(in crate::engine) fn ends_of(&self, platform: PlatformId) -> Option<&Ends> {
+        self.ends.get(&platform)
+    }
+
+    pub(in crate::engine) fn ends_mut(&mut self, platform: PlatformId) -> &mut Ends {
+        self.ends.entry(platform).or_default()
+    }
+
+    /// Whether the end of a pilot's batch job at that time may be the doing of a task: nobody here asked for it, and its
+    /// walltime is not over.
+    pub fn ended_early(&self, id: PilotId, at: Time) -> bool {
+        let Some(pilot) = self.pilots.get(&id) else { return false };
+        let is_wanted = self.allocations.get(&pilot.allocation).is_some_and(Allocation::is_live);
+        let is_over = |end: Time| {
+            let life = end.since(pilot.born_at);
+            at + Span(life.0 / 10).min(LAST_MINUTE) >= end
+        };
+        pilot.drain.is_none() && is_wanted && !pilot.walltime_end().is_some_and(is_over)
+    }
+
+    /// All jobs.
+    pub fn jobs(&self) -> &BTreeMap<JobId, Job> {
+        &self.jobs
+    }
+
+    /// The largest number that a job has had, also one that was purged.
+    pub fn last_job(&self) -> u64 {
+        self.last_job
+    }
+
+    /// All platforms.
+    pub fn platforms(&self) -> &BTreeMap<PlatformId, PlatformSpec> {
+        &self.facts.platforms
+    }
+
+    /// What is known of applications on them.
+    pub fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// Why all pilots of the allocation leave, whenever they come.
+    pub fn given_back(&self, held: &Allocation) -> Option<DrainCause> {
+        let mut causes = held.came.iter().filter_map(|id| self.pilots.get(id)?.drain.clone());
+        causes.find(|cause| matches!(cause, DrainCause::Cancelled | DrainCause::Idle(_)))
+    }
+
+    /// Whether a platform's allocations are job arrays.
+    pub fn is_array(&self, id: PlatformId) -> bool {
+        self.platforms().get(&id).is_some_and(|spec| spec.is_array)
+    }
+
+    /// Whether no second pilot may come with the join token of the first.
+    pub fn joins_once(&self, id: PlatformId) -> bool {
+        self.platforms().get(&id).is_some_and(|spec| spec.joins_once)
+    }
+
+    /// What attempts have shown, by platform and application.
+    pub fn learned(&self) -> &BTreeMap<PlatformId, Arc<Learned>> {
+        &self.facts.learned
+    }
+
+    /// What neighbours on a node cost.
+    pub fn neighbours(&self) -> &Neighbours {
+        &self.facts.neighbours
+    }
+
+    /// How long allocations of the platform, of the shape that they have now, wait for their first pilot.
+    pub fn waits(&self, id: PlatformId) -> Waits {
+        let shape = self.platforms().get(&id).map(PlatformSpec::shape);
+        shape.and_then(|shape| self.waits.get(&(id, shape))).copied().unwrap_or_default()
+    }
+
+    /// What was said of applications.
+    pub fn declared(&self) -> &BTreeMap<String, Declared> {
+        &self.facts.declared
+    }
+
+    /// All allocations.
+    pub fn allocations(&self) -> &BTreeMap<AllocationId, Allocation> {
+        &self.allocations
+    }
+
+    /// The allocation of that tag.
+    pub fn allocation_of(&self, tag: &str) -> Option<(AllocationId, &Allocation)> {
+        let id = self.tags.get(tag)?;
+        Some((*id, self.allocations.get(id)?))
+    }
+
+    /// Allocations that the platform may still hold.
+    pub fn allocations_there(&self, id: PlatformId) -> impl Iterator<Item = (AllocationId, &Allocation)> {
+        let ours = self.there.range((id, AllocationId(0))..=(id, AllocationId(u64::MAX)));
+        ours.filter_map(|(_, id)| Some((*id, self.allocations.get(id)?)))
+    }
+
+    /// What is wanted of the platform.
+    pub fn mode(&self, id: PlatformId) -> PlatformMode {
+        self.modes.get(&id).copied().unwrap_or_default()
+    }
+
+    /// How many allocations the platform has. O(log platforms).
+    pub fn census(&self, id: PlatformId) -> Census {
+        self.census.get(&id).copied().unwrap_or_default()
+    }
+
+    /// All pilots.
+    pub fn pilots(&self) -> &BTreeMap<PilotId, Pilot> {
+        &self.pilots
+    }
+
+    /// The last changes of policies, oldest first.
+    pub fn policy_changes(&self) -> &[PolicyChange] {
+        &self.policy_changes
+    }
+
+    /// How weights have moved.
+    pub fn weights(&self) -> &WeightLog {
+        &self.weights
+    }
+
+    /// How many vCPUs a core of the platform stands for, if that was ever another number than one.
+    pub fn scaled(&self, id: PlatformId) -> Option<&Scaled> {
+        self.scaled.get(&id)
+    }
+
+    /// Bytes of the descriptions of a user's jobs.
+    pub fn spec_bytes_of(&self, user: &str) -> u64 {
+        self.spec_bytes.get(user).copied().unwrap_or(0)
+    }
+
+    /// The job of a submission key.
+    pub fn submission(&self, key: &str) -> Option<JobId> {
+        self.submissions.get(key).copied()
+    }
+
+    /// Applies one record. A record about something unknown changes nothing, and none makes a job's sets
+    /// overlap or leave its indices: a store may have been damaged where nobody sees it.
+    pub fn apply(&mut self, record: &Record) {
+        match record {
+            Record::PlatformAttached { platform, spec, .. } => self.apply_platform(*platform, spec),
+            Record::PlatformModeSet { platform, mode, .. } => _ = self.modes.insert(*platform, *mode),
+            Record::PlatformScaled { platform, change } => {
+                self.scaled.entry(*platform).or_default().note(change);
+                self.resize_pilots(*platform);
+            }
+            Record::RatiosFound { platform, providers, .. } => {
+                self.scaled.entry(*platform).or_default().former.extend(providers.iter().cloned());
+            }
+            Record::RatiosRestored { platform, ids, .. } => {
+                let former = &mut self.scaled.entry(*platform).or_default().former;
+                former.retain(|provider| !ids.contains(&provider.id));
+            }
+            Record::ProfileForgotten { application, .. } => self.facts.forget(application),
+            Record::ProfileDeclared { application, declared, .. } => {
+                self.facts.declare(application, declared.as_ref());
+            }
+            Record::PoliciesSet { by, configured, before, policies, at } => {
+                let (at, by, configured) = (*at, by.clone(), *configured);
+                let change = PolicyChange { at, by, configured, before: *before, policies: *policies };
+                policies::remember(&mut self.policy_changes, change);
+            }
+            // Only the manager looks at tokens, and keeps its own table of them by these records.
+            Record::TokenMade { .. } | Record::TokensRevoked { .. } | Record::TokensUsed { .. } => {}
+            Record::JobAccepted { job, request, at } => {
+                if let Some(key) = &request.submission_key {
+                    self.submissions.insert(key.clone(), *job);
+                }
+                let of_user = self.spec_bytes.entry(request.user.clone()).or_default();
+                *of_user = of_user.saturating_add(request.spec.len() as u64);
+                let mut new = Job::new(request.clone(), *at);
+                new.note_end(*at);
+                self.jobs.insert(*job, new);
+                self.last_job = self.last_job.max(job.0);
+            }
+            Record::JobPurged { job, .. } => self.purge(*job),
+            Record::JobPaused { job, .. } => self.with_job(*job, |job| job.is_paused = true),
+            Record::JobResumed { job, .. } => self.with_job(*job, |job| job.is_paused = false),
+            Record::TasksCancelled { job, tasks, cause, at } => {
+                self.with_job(*job, |job| job.cancel(tasks, cause, *at));
+            }
+            Record::TasksReopened { job, tasks, .. } => self.with_job(*job, |job| job.reopen(tasks)),
+            Record::BesideMeasured { platform, beside, .. } => {
+                Arc::make_mut(&mut self.facts.neighbours).learn(*platform, beside);
+            }
+            Record::EffortsMeasured { platform, efforts, moved, .. } => {
+                self.facts.learn_efforts(*platform, efforts);
+                for (job, more) in moved {
+                    self.with_job(*job, |job| job.moved.add(more));
+                }
+            }
+            Record::WeightsMoved { changes, law, .. } => self.weights.note(changes, law.as_ref()),
+            Record::Reported { pilot, seq, results, at } => self.apply_report(*pilot, *seq, results, *at),
+            Record::AllocationIntended { .. }
+            | Record::AllocationSubmitted { .. }
+            | Record::AllocationUnknown { .. }
+            | Record::AllocationShrunk { .. }
+            | Record::AllocationReleased { .. }
+            | Record::AllocationEnded { .. } => self.apply_allocation(record),
+            Record::PilotRegistered { .. }
+            | Record::PilotDrained { .. }
+            | Record::PilotLeft { .. }
+            | Record::PilotLost { .. }
+            | Record::PilotReturned { .. }
+            | Record::BlameTakenBack { .. } => self.apply_pilot(record),
+        }
+    }
+
+    /// Forgets a job. What its tasks have shown of applications and nodes stays.
+    fn purge(&mut self, id: JobId) {
+        let Some(JobRequest { user, spec, submission_key, .. }) =
+            self.jobs.remove(&id).map(|job| job.request)
+        else {
+            return;
+        };
+        if let Some(of_user) = self.spec_bytes.get_mut(&user) {
+            *of_user = of_user.saturating_sub(spec.len() as u64);
+        }
+        if let Some(key) = submission_key.filter(|key| self.submissions.get(key) == Some(&id)) {
+            self.submissions.remove(&key);
+        }
+    }
+
+    fn apply_report(&mut self, pilot: PilotId, seq: u64, results: &[JobResult], at: Time) {
+        for result in results {
+            let (n_done, n_failed) = (result.successes.tasks.len(), result.failures.len() as u64);
+            let held = self.pilots.get(&pilot);
+            let counts = |failure: &FailedAttempt| match failure.kind {
+                FailureKind::Preempted => self.ended_early(pilot, at),
+                _ => held.is_some_and(|pilot| pilot.had_its_chance(&failure.usage)),
+            };
+            let counts: Vec<bool> = result.failures.iter().map(counts).collect();
+            let place = self.place(pilot);
+            let n_nodes = if n_failed > 0 { self.n_nodes() } else { 0 };
+            let n_of_place = result.failures.iter().filter(|failure| is_of_place(failure)).count() as u64;
+            self.note_use(pilot, result);
+            self.learn(pilot, result);
+            let (mut failed_at, mut ended_with, mut accused) = (Vec::new(), Vec::new(), Vec::new());
+            self.with_job(result.job, |job| {
+                (failed_at, ended_with) = job.note_done(&result.successes.tasks);
+                job.totals.add(&result.totals);
+                job.note_work(&result.successes.tasks);
+                for (failure, counts) in result.failures.iter().zip(counts) {
+                    if counts && failure.kind == FailureKind::Preempted {
+                        accused.push(TaskId { job: result.job, index: failure.index });
+                    }
+                    job.note_failure(place, failure.index, &failure.kind, failure.verdict, counts);
+                }
+                job.failing.note(place.node, &result.failures, n_nodes);
+                if n_done > 0 || n_failed > 0 {
+                    job.first_result_at.get_or_insert(at);
+                }
+                job.note_end(at);
+            });
+            self.with_pilot(pilot, |pilot| {
+                pilot.n_done = pilot.n_done.saturating_add(n_done);
+                pilot.n_failed = pilot.n_failed.saturating_add(n_failed);
+                let n_accused = u32::try_from(accused.len()).unwrap_or(u32::MAX);
+                pilot.n_accused = pilot.n_accused.saturating_add(n_accused);
+                pilot.fortune.learn(n_done, n_of_place);
+            });
+            let of_job: Vec<u64> = accused.iter().map(|task| task.index).collect();
+            for task in accused {
+                self.note_end_with(pilot, task, at);
+            }
+            self.note_to_be_alone(result.job, &of_job, true, at);
+            if let Some(fortune) = self.nodes.fortune_mut(place.node) {
+                fortune.learn(n_done, n_of_place);
+            }
+            self.note_done_elsewhere(place, &failed_at);
+            self.clear_ends(&ended_with, at);
+        }
+        self.with_pilot(pilot, |pilot| pilot.acknowledged = seq);
+    }
+
+    /// Where the pilot is; one that no record tells of is nowhere.
+    fn place(&self, id: PilotId) -> Place {
+        let nowhere = Place { pilot: id, node: NodeId(u32::MAX), platform: PlatformId(0) };
+        self.pilots.get(&id).map_or(nowhere, |pilot| pilot.place(id))
+    }
+
+    /// Tasks have succeeded there that failed at those places.
+    fn note_done_elsewhere(&mut self, there: Place, failed_at: &[Place]) {
+        for place in failed_at {
+            let is_other = place.pilot != there.pilot;
+            if let Some(pilot) = self.pilots.get_mut(&place.pilot).filter(|_| is_other) {
+                pilot.fortune.n_done_elsewhere += 1;
+            }
+            if let Some(fortune) = self.nodes.fortune_mut(place.node).filter(|_| place.node != there.node) {
+                fortune.n_done_elsewhere += 1;
+            }
+        }
+    }
+
+    /// A task has succeeded that ran when the batch jobs of these pilots were ended. Where all that did have, it was
+    /// none of them.
+    fn clear_ends(&mut self, ended_with: &[PilotId], at: Time) {
+        for id in ended_with {
+            let Some(pilot) = self.pilots.get_mut(id).filter(|pilot| pilot.n_accused > 0) else { continue };
+            pilot.n_accused -= 1;
+            if pilot.n_accused == 0 {
+                let ends = self.innocent_ends.entry(pilot.platform).or_default();
+                ends.push_back(at);
+                if ends.len() >= N_FOR_ONE_MAX as usize {
+                    ends.pop_front();
+                }
+            }
+        }
+    }
+
+    /// Counts what attempts took on the pilot's platform; those of lost pilots are not reported, nor counted.
+    fn note_use(&mut self, pilot: PilotId, result: &JobResult) {
+        let platform = self.pilots.get(&pilot).map(|pilot| pilot.platform);
+        let (Some(platform), Some(job)) = (platform, self.jobs.get(&result.job)) else { return };
+        let failed =
+            result.failures.iter().fold(0_u64, |sum, failed| sum.saturating_add(failed.usage.wall_us));
+        let wall = Span(result.totals.wall_us.saturating_add(failed));
+        let core_time = wall.times(job.request.needs.resources.cores.into());
+        let (used, user) = (self.used.entry(platform).or_default(), &job.request.user);
+        match used.get_mut(user) {
+            Some(before) => *before = Span(before.0.saturating_add(core_time.0)),
+            None => _ = used.insert(user.clone(), core_time),
+        }
+    }
+
+    fn learn(&mut self, pilot: PilotId, result: &JobResult) {
+        let platform = self.pilots.get(&pilot).map(|pilot| pilot.platform);
+        let (Some(platform), Some(job)) = (platform, self.jobs.get(&result.job)) else { return };
+        self.facts.learn(platform, &job.request, result);
+    }
+
+    fn learn_lost(&mut self, pilot: PilotId, job: JobId, n: f64) {
+        let platform = self.pilots.get(&pilot).map(|pilot| pilot.platform);
+        let (Some(platform), Some(job)) = (platform, self.jobs.get(&job)) else { return };
+        self.facts.learn_lost(platform, &job.request.application, n);
+    }
+
+    /// Where the platform is something else from now on, its allocations are left behind, or are its own again.
+    fn apply_platform(&mut self, id: PlatformId, spec: &PlatformSpec) {
+        let before = Arc::make_mut(&mut self.facts.platforms).insert(id, spec.clone());
+        if before.is_none_or(|before| Origin::of(&before) == Origin::of(spec)) {
+            return;
+        }
+        let is_its = |held: &Allocation| held.platform == id && held.may_be_there();
+        let of_it: Vec<AllocationId> =
+            self.allocations.iter().filter(|(_, held)| is_its(held)).map(|(id, _)| *id).collect();
+        for allocation in of_it {
+            self.with_allocation(allocation, |held| held.compare_with(spec));
+        }
+    }
+
+    fn apply_allocation(&mut self, record: &Record) {
+        match record {
+            Record::AllocationIntended { allocation, platform, tag, because, at } => {
+                let spec = self.platforms().get(platform);
+                let new = Allocation {
+                    platform: *platform,
+                    origin: spec.map(Origin::of).unwrap_or_default(),
+                    is_left_behind: false,
+                    tag: tag.clone(),
+                    n_nodes: spec.map_or(1, |spec| spec.n_nodes),
+                    n_nodes_there: spec.map_or(1, |spec| spec.n_nodes),
+                    cores: spec.map_or(0, PlatformSpec::cores_of_allocation),
+                    walltime: because
+                        .as_ref()
+                        .and_then(|because| because.walltime)
+                        .or(spec.and_then(|spec| spec.walltime)),
+                    because: because.clone(),
+                    state: AllocationState::Intended,
+                    batch_id: None,
+                    intended_at: *at,
+                    submitted_at: None,
+                    came: Vec::new(),
+                    began_at: None,
+                    ended_at: None,
+                    end_cause: None,
+                    may_have_run: false,
+                    was_released: false,
+                    was_unlisted: false,
+                };
+                if let Some(before) = self.allocations.remove(allocation) {
+                    self.count(&before, false);
+                    self.there.remove(&(before.platform, *allocation));
+                }
+                self.tags.insert(tag.clone(), *allocation);
+                self.asked.entry(*platform).or_default().intended(*allocation);
+                self.count(&new, true);
+                self.there.insert((*platform, *allocation));
+                self.allocations.insert(*allocation, new);
+            }
+            Record::AllocationSubmitted { allocation, batch_id, was_listed, at } => {
+                self.note_answer(*allocation, *at);
+                let platforms = Arc::clone(&self.facts.platforms);
+                self.with_allocation(*allocation, |a| {
+                    match platforms.get(&a.platform) {
+                        Some(spec) if *was_listed => a.is_shown_by(spec),
+                        Some(spec) => a.compare_with(spec),
+                        None => {}
+                    }
+                    a.state = AllocationState::Submitted;
+                    a.batch_id = Some(batch_id.clone()).filter(|id| !id.is_empty());
+                    a.submitted_at = Some(*at);
+                    a.may_have_run = true;
+                    (a.ended_at, a.end_cause) = (None, None);
+                    (a.was_released, a.was_unlisted) = (false, false);
+                })
+            }
+            Record::AllocationUnknown { allocation, what, at } => {
+                self.note_answer(*allocation, *at);
+                self.with_allocation(*allocation, |a| {
+                    a.state = AllocationState::Unknown(what.clone(), *at);
+                    a.may_have_run = true;
+                });
+            }
+            Record::AllocationShrunk { allocation, n_nodes, .. } => {
+                self.with_allocation(*allocation, |a| a.n_nodes_there = *n_nodes);
+            }
+            Record::AllocationReleased { allocation, why, at } => self.with_allocation(*allocation, |a| {
+                a.state = AllocationState::Leaving(why.clone(), *at);
+                a.was_released = true;
+            }),
+            Record::AllocationEnded { allocation, why, cause, was_unlisted, at } => {
+                self.note_answer(*allocation, *at);
+                for task in self.waiting_to_be_told(*allocation, *at) {
+                    self.with_job(task.job, |job| job.end_wait_for_cause(task.index, *at));
+                }
+                self.with_allocation(*allocation, |a| {
+                    a.state = AllocationState::Ended(why.clone());
+                    (a.ended_at, a.end_cause, a.was_unlisted) = (Some(*at), *cause, *was_unlisted);
+                });
+            }
+            _ => {}
+        }
+    }
+
+    fn note_answer(&mut self, allocation: AllocationId, at: Time) {
+        let platform = self.allocations.get(&allocation).map(|held| held.platform);
+        if let Some(asked) = platform.and_then(|platform| self.asked.get_mut(&platform)) {
+            asked.answered(allocation, at);
+        }
+    }
+
+    fn apply_pilot(&mut self, record: &Record) {
+        match record {
+            Record::PilotRegistered { pilot, allocation, nonce, node, born_at, at } => {
+                let Some(platform) = self.allocations.get(allocation).map(|held| held.platform) else {
+                    return;
+                };
+                let node_id = self.nodes.known(platform, &node.hostname);
+                let new = Pilot {
+                    allocation: *allocation,
+                    platform,
+                    nonce: *nonce,
+                    node: node.clone(),
+                    born_at: *born_at,
+                    registered_at: *at,
+                    acknowledged: 0,
+                    drain: None,
+                    ended: None,
+                    has_left: false,
+                    n_returns: 0,
+                    n_done: 0,
+                    n_failed: 0,
+                    node_id,
+                    fortune: Fortune::default(),
+                    n_accused: 0,
+                    alike: Alike::default(),
+                };
+                self.pilots.insert(*pilot, new);
+                self.resize_pilot(*pilot);
+                let held = self.allocations.get(allocation).filter(|held| held.is_unused());
+                if let Some(held) = held {
+                    let wait = born_at.since(held.intended_at);
+                    self.waits.entry((platform, held.shape())).or_default().learn(wait, held.shortage());
+                }
+                self.with_allocation(*allocation, |held| {
+                    held.came.push(*pilot);
+                    // Its agent may have been started again before one of them was heard.
+                    let gone =
+                        held.walltime.zip(node.walltime_left).map(|(all, left)| all.0.saturating_sub(left.0));
+                    let since = gone.map_or(*born_at, |gone| Time(at.0.saturating_sub(gone)).min(*born_at));
+                    // A node's clock may be wrong.
+                    let since = since.max(held.intended_at);
+                    held.began_at = Some(held.began_at.map_or(since, |before| before.min(since)));
+                });
+            }
+            Record::PilotDrained { pilot, why, .. } => {
+                self.with_pilot(*pilot, |pilot| pilot.drain = Some(why.clone()));
+            }
+            Record::PilotLeft { pilot, why, at } => self.with_pilot(*pilot, |pilot| {
+                (pilot.ended, pilot.has_left) = (Some((*at, why.clone())), true);
+            }),
+            Record::PilotLost { pilot, why, blamed, at } => {
+                self.with_pilot(*pilot, |pilot| pilot.ended = Some((*at, why.clone())));
+                let place = self.place(*pilot);
+                let n_blamed = blamed.len() as u64;
+                self.with_pilot(*pilot, |pilot| pilot.fortune.count(0, n_blamed));
+                if let Some(fortune) = self.nodes.fortune_mut(place.node) {
+                    fortune.count(0, n_blamed);
+                }
+                for Blamed { task, verdict, .. } in blamed {
+                    self.with_job(task.job, |job| {
+                        job.note_failure(place, task.index, &FailureKind::PilotLost, *verdict, false);
+                        job.note_end(*at);
+                    });
+                    self.learn_lost(*pilot, task.job, 1.0);
+                    self.note_end_with(*pilot, *task, *at);
+                    self.note_to_be_alone(task.job, &[task.index], false, *at);
+                }
+            }
+            Record::PilotReturned { pilot, .. } => {
+                self.with_pilot(*pilot, |pilot| {
+                    (pilot.ended, pilot.has_left) = (None, false);
+                    pilot.n_returns = pilot.n_returns.saturating_add(1);
+                });
+                self.forget_end(*pilot);
+                self.resize_pilot(*pilot);
+            }
+            Record::BlameTakenBack { pilot, tasks, .. } => {
+                for (job, tasks) in tasks {
+                    self.with_job(*job, |job| job.take_back_blame(*pilot, tasks));
+                    self.learn_lost(*pilot, *job, -(tasks.len() as f64));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Live pilots of the platform offer what its vCPUs make of their nodes.
+    fn resize_pilots(&mut self, platform: PlatformId) {
+        let is_there = |pilot: &Pilot| pilot.platform == platform && pilot.is_live();
+        let there: Vec<PilotId> =
+            self.pilots.iter().filter(|(_, pilot)| is_there(pilot)).map(|(id, _)| *id).collect();
+        for id in there {
+            self.resize_pilot(id);
+        }
+    }
+
+    fn resize_pilot(&mut self, id: PilotId) {
+        let Some(pilot) = self.pilots.get(&id) else { return };
+        let capacity = self.with_slots(pilot.platform, pilot.node.capacity.clone());
+        self.with_pilot(id, |pilot| pilot.node.capacity = capacity);
+    }
+
+    /// These tasks are to run alone next.
+    pub(in crate::engine) fn set_to_be_alone(&mut self, job: JobId, tasks: &[u64]) {
+        self.with_job(job, |job| tasks.iter().for_each(|index| job.set_to_be_alone(*index)));
+    }
+
+    fn with_job(&mut self, job: JobId, change: impl FnOnce(&mut Job)) {
+        if let Some(job) = self.jobs.get_mut(&job) {
+            change(job);
+        }
+    }
+
+    pub(in crate::engine) fn with_pilot(&mut self, pilot: PilotId, change: impl FnOnce(&mut Pilot)) {
+        if let Some(pilot) = self.pilots.get_mut(&pilot) {
+            change(pilot);
+        }
+    }
+
+    fn with_allocation(&mut self, allocation: AllocationId, change: impl FnOnce(&mut Allocation)) {
+        let Some(mut held) = self.allocations.remove(&allocation) else { return };
+        self.count(&held, false);
+        change(&mut held);
+        self.count(&held, true);
+        let entry = (held.platform, allocation);
+        match held.is_counted() {
+            true => self.there.insert(entry),
+            false => self.there.remove(&entry),
+        };
+        self.allocations.insert(allocation, held);
+    }
+
+    /// Counts an allocation as it is now, or no longer.
+    fn count(&mut self, held: &Allocation, is_counted: bool) {
+        let core_time = u128::from(held.core_time().0);
+        let census = self.census.entry(held.platform).or_default();
+        let n_nodes = held.n_nodes_there as usize;
+        for (sum, n) in [
+            (&mut census.n_there, if held.is_counted() { n_nodes } else { 0 }),
+            (&mut census.n_live, if held.is_counted() && held.is_live() { n_nodes } else { 0 }),
+            (&mut census.n_waiting, if held.is_counted() { held.n_waiting() } else { 0 }),
+            (&mut census.n_queued, usize::from(held.is_counted() && held.is_unused())),
+        ] {
+            *sum = if is_counted { *sum + n } else { *sum - n };
+        }
+        let sum = if held.may_be_there() { &mut census.committed_us } else { &mut census.spent_us };
+        *sum = if is_counted { *sum + core_time } else { *sum - core_time };
+    }
+}

@@ -1,0 +1,128 @@
+//! Jobs whose tasks fail wherever they run. Nobody knows how long their successes take, as there are none, but their
+//! failures say how long a task keeps a slot: pilots get as many ahead of need as they would get of successes.
+//!
+//! Failures on one node among several may be the node's fault. They do not count here, so a node that fails everything
+//! gets only what it can begin at once.
+
+use crate::{
+    engine::{
+        record::{FailedAttempt, Totals},
+        state::{durable::Durable, places::NodeId},
+    },
+    results::Blame,
+    time::Span,
+};
+
+/// Whether the failure says something of the pilot or of the program.
+pub(in crate::engine) fn is_of_place(failure: &FailedAttempt) -> bool {
+    matches!(failure.kind.blame(), Blame::Program | Blame::Node)
+}
+
+/// A job fails everywhere when its tasks have failed on so many nodes, or on all nodes that there are.
+const N_NODES: usize = 4;
+
+/// The attempts of a job that its programs failed.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Failing {
+    /// How many, without those that had not begun.
+    n: u64,
+    /// Their wall time together, in microseconds.
+    wall_us: u64,
+    /// The first nodes on which they failed.
+    nodes: Vec<NodeId>,
+    is_everywhere: bool,
+}
+
+impl Failing {
+    /// Counts failures on a node. `n_nodes`: how many nodes there are, with those that are on their way.
+    pub(in crate::engine) fn note(&mut self, node: NodeId, failures: &[FailedAttempt], n_nodes: usize) {
+        let has_begun = |failure: &&FailedAttempt| failure.usage.wall_us > 0;
+        let of_program = failures.iter().filter(|failure| failure.kind.blame() == Blame::Program);
+        let mut is_any = false;
+        for failure in of_program.filter(has_begun) {
+            is_any = true;
+            self.n += 1;
+            self.wall_us = self.wall_us.saturating_add(failure.usage.wall_us);
+        }
+        if !is_any {
+            return;
+        }
+        if self.nodes.len() < N_NODES && !self.nodes.contains(&node) {
+            self.nodes.push(node);
+        }
+        self.is_everywhere = self.nodes.len() >= N_NODES || self.nodes.len() >= n_nodes;
+    }
+
+    /// How long an attempt takes, successes included, where most fail and do so everywhere.
+    pub(in crate::engine) fn wall_mean(&self, successes: &Totals) -> Option<Span> {
+        let all_us = self.wall_us.saturating_add(successes.wall_us);
+        let is_most = self.is_everywhere && self.n > successes.n;
+        is_most.then(|| Span(all_us / self.n.saturating_add(successes.n).max(1)))
+    }
+}
+
+impl Durable {
+    /// How many nodes have pilots or will have, [`N_NODES`] at most.
+    pub(in crate::engine) fn n_nodes(&self) -> usize {
+        let n_waiting: usize = self.platforms().keys().map(|id| self.census(*id).n_waiting).sum();
+        let mut nodes: Vec<NodeId> = Vec::new();
+        for allocation in self.platforms().keys().flat_map(|id| self.allocations_there(*id)) {
+            for pilot in self.live_pilots(allocation.1) {
+                let node = self.pilots().get(&pilot).map(|pilot| pilot.node_id);
+                nodes.extend(node.filter(|node| !nodes.contains(node)));
+            }
+            if nodes.len() + n_waiting >= N_NODES {
+                return N_NODES;
+            }
+        }
+        nodes.len() + n_waiting
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        engine::record::Verdict,
+        results::{FailureKind, Usage},
+    };
+
+    fn failures(n: u64, kind: &FailureKind, wall_us: u64) -> Vec<FailedAttempt> {
+        let usage = Usage { wall_us, ..Usage::default() };
+        let failed =
+            |index| FailedAttempt { index, attempt: 1, kind: kind.clone(), usage, verdict: Verdict::Final };
+        (0..n).map(failed).collect()
+    }
+
+    #[test]
+    fn failures_say_how_long_attempts_take_once_they_are_everywhere_and_the_most() {
+        let exit = FailureKind::Exit { code: 1 };
+        let none = Totals::default();
+        let mut failing = Failing::default();
+        failing.note(NodeId(0), &failures(10, &exit, 1000), 2);
+        assert_eq!(failing.wall_mean(&none), None, "it may be the node");
+        failing.note(NodeId(0), &failures(10, &exit, 1000), 2);
+        assert_eq!(failing.wall_mean(&none), None, "it is still one of two");
+        failing.note(NodeId(1), &failures(20, &exit, 3000), 2);
+        assert_eq!(failing.wall_mean(&none), Some(Span(2000)));
+        let some = Totals { n: 10, wall_us: 40_000, ..Totals::default() };
+        assert_eq!(failing.wall_mean(&some), Some(Span(2400)));
+        assert_eq!(failing.wall_mean(&Totals { n: 40, ..some }), None, "most succeed");
+        failing.note(NodeId(1), &failures(1, &exit, 3000), 3);
+        assert_eq!(failing.wall_mean(&none), None, "a node has come that may do better");
+    }
+
+    #[test]
+    fn failures_on_four_nodes_are_everywhere_and_those_of_nodes_and_of_nothing_begun_do_not_count() {
+        let exit = FailureKind::Exit { code: 1 };
+        let none = Totals::default();
+        let mut failing = Failing::default();
+        (0..3).for_each(|node| failing.note(NodeId(node), &failures(1, &exit, 5), 100));
+        assert_eq!(failing.wall_mean(&none), None);
+        failing.note(NodeId(3), &failures(1, &exit, 0), 100);
+        failing.note(NodeId(3), &failures(1, &FailureKind::Node { what: "full".into() }, 9), 100);
+        assert_eq!(failing.wall_mean(&none), None);
+        failing.note(NodeId(3), &failures(1, &exit, 5), 100);
+        assert_eq!(failing.wall_mean(&none), Some(Span(5)));
+    }
+}

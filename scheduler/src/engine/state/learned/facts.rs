@@ -1,0 +1,168 @@
+//! What is said and was measured of applications on platforms. A copy costs next to nothing and stays as it was: what
+//! changes meanwhile is copied first.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use crate::{
+    engine::{
+        interface::{
+            declared::{Declared, JobType},
+            job_request::JobRequest,
+            platform::platform_spec::PlatformSpec,
+        },
+        record::{JobResult, effort::EffortOf},
+        state::learned::{declared::Known, experience::Experience, neighbours::Neighbours},
+    },
+    ids::PlatformId,
+    policy::matching::application::degree,
+    time::Span,
+};
+
+/// See the module.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Facts {
+    pub(in crate::engine) platforms: Arc<BTreeMap<PlatformId, PlatformSpec>>,
+    /// What was said of applications.
+    pub(in crate::engine) declared: Arc<BTreeMap<String, Declared>>,
+    /// What attempts on each platform have shown, by application.
+    pub(in crate::engine) learned: Arc<BTreeMap<PlatformId, Arc<Learned>>>,
+    /// What they take beside others.
+    pub(in crate::engine) neighbours: Arc<Neighbours>,
+}
+
+/// What attempts have shown, by application.
+pub type Learned = BTreeMap<String, Experience>;
+
+impl Facts {
+    /// What is known of an application on a platform.
+    pub fn known(&self, platform: PlatformId, application: &str) -> Known<'_> {
+        Known {
+            declared: self.declared.get(application),
+            measured: self.learned.get(&platform).and_then(|known| known.get(application)),
+        }
+    }
+
+    /// Seconds of a task of an application on a platform; `None` where nobody says and none has run.
+    pub fn runtime_s(&self, platform: PlatformId, application: &str) -> Option<f64> {
+        self.known(platform, application).runtime_s(&self.platforms.get(&platform)?.name)
+    }
+
+    /// The type of an application: as declared, until as many tasks have shown another one as that counts for; and whether
+    /// it is declared.
+    pub fn job_type(&self, application: &str) -> Option<(JobType, bool)> {
+        let shown = self.shown_type(application);
+        let declared = self.declared.get(application);
+        match declared.and_then(|declared| Some((declared.job_type?, f64::from(declared.counts_as)))) {
+            Some((declared, counts_as)) if shown.is_none_or(|(_, n)| n < counts_as) => Some((declared, true)),
+            _ => shown.map(|(shown, _)| (shown, false)),
+        }
+    }
+
+    /// The type that tasks show where most have run, and how many that are.
+    fn shown_type(&self, application: &str) -> Option<(JobType, f64)> {
+        let known = self.learned.iter().filter_map(|(id, known)| Some((id, known.get(application)?)));
+        let (id, known) = known.max_by(|(_, a), (_, b)| a.n_counted().total_cmp(&b.n_counted()))?;
+        let memory_share = self.platforms.get(id).and_then(|spec| {
+            let of_core = spec.capacity.memory_bytes.checked_div(spec.capacity.cores.into())?;
+            let of_task = of_core as f64 * known.cores()?;
+            (of_task > 0.0).then(|| known.memory_bytes_max as f64 / of_task)
+        });
+        Some((JobType::of(known.cpu_share()?, memory_share, known.io_rate()), known.n_done as f64))
+    }
+
+    /// How many tasks of an application a pilot of so many cores runs well at a time: as throughput grows from one
+    /// task to as many as there are cores, where both were measured; else what keeps no core busy goes to data.
+    pub fn degree(&self, platform: PlatformId, application: &str, n_cores: u32) -> u32 {
+        let idle = || 1.0 - self.known(platform, application).cpu_share().unwrap_or(1.0).clamp(0.0, 1.0);
+        let lost = self.neighbours.loss_beside_its_like(platform, application);
+        degree(lost.unwrap_or_else(idle), n_cores.max(1))
+    }
+
+    /// Attempts at a job have shown something.
+    pub(in crate::engine) fn learn(
+        &mut self,
+        platform: PlatformId,
+        request: &JobRequest,
+        result: &JobResult,
+    ) {
+        let known = Arc::make_mut(Arc::make_mut(&mut self.learned).entry(platform).or_default());
+        let (application, cores) = (&request.application, request.needs.resources.cores);
+        // Names are copied once and not at each report.
+        if !known.contains_key(application) {
+            known.insert(application.clone(), Experience::default());
+        }
+        if let Some(known) = known.get_mut(application) {
+            known.learn(cores, &result.totals, &result.failures);
+        }
+    }
+
+    /// So many attempts at tasks of an application ended with their pilots; or it was not so after all.
+    pub(in crate::engine) fn learn_lost(&mut self, platform: PlatformId, application: &str, n: f64) {
+        let known = Arc::make_mut(Arc::make_mut(&mut self.learned).entry(platform).or_default());
+        known.entry(application.to_owned()).or_default().learn_lost(n);
+    }
+
+    /// What tasks have needed beside cores; of applications that none has succeeded of nothing is kept.
+    pub(in crate::engine) fn learn_efforts(&mut self, platform: PlatformId, efforts: &[EffortOf]) {
+        let Some(known) = Arc::make_mut(&mut self.learned).get_mut(&platform) else { return };
+        let known = Arc::make_mut(known);
+        for effort in efforts {
+            if let Some(known) = known.get_mut(&effort.application) {
+                known.learn_effort(effort.n, effort.io_bytes, effort.prepared_us);
+                known.learn_starved(Span(effort.starved_us));
+            }
+        }
+    }
+
+    /// Nothing that was measured of the application counts any more.
+    pub(in crate::engine) fn forget(&mut self, application: &str) {
+        for known in Arc::make_mut(&mut self.learned).values_mut() {
+            Arc::make_mut(known).remove(application);
+        }
+        Arc::make_mut(&mut self.neighbours).forget(application);
+    }
+
+    /// What is said of the application from now on.
+    pub(in crate::engine) fn declare(&mut self, application: &str, declared: Option<&Declared>) {
+        let all = Arc::make_mut(&mut self.declared);
+        match declared {
+            Some(declared) => _ = all.insert(application.to_owned(), declared.clone()),
+            None => _ = all.remove(application),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Arc, Experience, Facts, JobType, PlatformId};
+    use crate::{
+        engine::{interface::PlatformSpec, record::Totals, tests::platform},
+        resources::Resources,
+    };
+
+    #[test]
+    fn a_task_of_several_cores_has_the_memory_of_several() {
+        let type_of = |cores: u32| {
+            let capacity = Resources { memory_bytes: 400, ..Resources::cores(4) };
+            let spec = PlatformSpec { capacity, ..platform(1, 4) };
+            let mut known = Experience::default();
+            let totals = Totals {
+                n: 1,
+                wall_us: 10,
+                cpu_us: 10 * u64::from(cores),
+                memory_bytes_max: 90,
+                ..Totals::default()
+            };
+            known.learn(cores, &totals, &[]);
+            let learned = [(PlatformId(1), Arc::new([("fold".to_owned(), known)].into()))];
+            let facts = Facts {
+                platforms: Arc::new([(PlatformId(1), spec)].into()),
+                learned: Arc::new(learned.into()),
+                ..Facts::default()
+            };
+            facts.job_type("fold").map(|(found, _)| found)
+        };
+        assert_eq!(type_of(1), Some(JobType::MemoryBound), "90 of its core's 100");
+        assert_eq!(type_of(4), Some(JobType::CpuBound), "90 of its cores' 400");
+    }
+}

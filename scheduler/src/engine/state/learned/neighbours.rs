@@ -1,0 +1,184 @@
+//! What tasks of other applications on a node cost one that runs beside them: the co-runner affinities of paper 000
+//! (section 4.2), measured as tasks end.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    engine::record::beside::{Beside, Company},
+    ids::PlatformId,
+    time::Span,
+};
+
+/// Successes that count as much as all before them.
+const MEMORY: f64 = 200.0;
+
+/// Companies of an application that are known on a platform at most; those of the least weight are forgotten.
+const N_COMPANIES_MAX: usize = 64;
+
+/// What a task takes in a company that was never tried, of what it takes alone.
+const UNTRIED: f64 = 0.99;
+
+/// What was measured is written down after so long, …
+pub(in crate::engine) const KEPT_AFTER: Span = Span::from_secs(10);
+
+/// … and of a company that nothing was known of, or in a profiling run: somebody waits for that.
+pub(in crate::engine) const NEW_AFTER: Span = Span::from_secs(1);
+
+/// How many applications may share a node by policies of mapping (the paper's AllCore, TwoApp and FourApp): what others
+/// cost is not learned.
+pub(in crate::engine) const N_MEMBERS: [usize; 3] = [1, 2, 4];
+
+/// A mean that forgets.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Known {
+    /// Successes, all of them.
+    pub n: u64,
+    weight: f64,
+    wall_s: f64,
+}
+
+impl Known {
+    /// Seconds of a task.
+    pub fn mean_s(&self) -> f64 {
+        self.wall_s / self.weight
+    }
+
+    fn learn(&mut self, n: u64, wall_us: u64) {
+        let kept = MEMORY / self.weight.max(MEMORY);
+        self.n = self.n.saturating_add(n);
+        self.weight = self.weight * kept + n as f64;
+        self.wall_s = self.wall_s * kept + wall_us as f64 / 1e6;
+    }
+}
+
+/// What is known of companies, by platform and application.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Neighbours(BTreeMap<PlatformId, BTreeMap<String, BTreeMap<Company, Known>>>);
+
+impl Neighbours {
+    /// Takes in what was measured on a platform.
+    pub fn learn(&mut self, platform: PlatformId, all: &[Beside]) {
+        for Beside { application, company, n, wall_us } in all.iter().filter(|one| one.n > 0) {
+            let known = self.0.entry(platform).or_default().entry(application.clone()).or_default();
+            known.entry(company.clone()).or_default().learn(*n, *wall_us);
+            if known.len() > N_COMPANIES_MAX {
+                let others = known.iter().filter(|(held, _)| *held != company);
+                let least = others.min_by(|(_, a), (_, b)| a.weight.total_cmp(&b.weight));
+                if let Some(least) = least.map(|(company, _)| company.clone()) {
+                    known.remove(&least);
+                }
+            }
+        }
+    }
+
+    /// Nothing is known of an application any more, nor of what it does to others.
+    pub fn forget(&mut self, application: &str) {
+        for known in self.0.values_mut() {
+            known.remove(application);
+            known.values_mut().for_each(|companies| companies.retain(|company, _| !company.has(application)));
+        }
+    }
+
+    /// What is known of an application on a platform.
+    pub fn of(&self, platform: PlatformId, application: &str) -> Option<&BTreeMap<Company, Known>> {
+        self.0.get(&platform)?.get(application)
+    }
+
+    /// Seconds of a task beside these others, in order, on a full node: as measured.
+    pub fn measured_s(&self, platform: PlatformId, application: &str, others: &[&str]) -> Option<f64> {
+        let known = self.of(platform, application)?;
+        let others = others.iter().map(|one| (*one).to_owned()).collect();
+        known.get(&Company::Full(others)).map(Known::mean_s)
+    }
+
+    /// The same, measured or guessed: as beside each of them alone, in the mean over those that are known; else a
+    /// little less than alone, so that it is tried.
+    pub fn beside_s(&self, platform: PlatformId, application: &str, others: &[&str]) -> Option<f64> {
+        let one_by_one =
+            || mean(others.iter().filter_map(|one| self.measured_s(platform, application, &[one])));
+        let untried = || Some(self.alone_s(platform, application)? * UNTRIED);
+        self.measured_s(platform, application, others).or_else(one_by_one).or_else(untried)
+    }
+
+    /// What beside its like a task loses of its pace, 0 to 1; `None`: it was not measured both alone and so.
+    pub fn loss_beside_its_like(&self, platform: PlatformId, application: &str) -> Option<f64> {
+        let known = self.of(platform, application)?;
+        let alone_s = known.get(&Company::Nobody)?.mean_s();
+        let together_s = self.measured_s(platform, application, &[])?;
+        Some(1.0 - (alone_s / together_s).clamp(0.0, 1.0)).filter(|loss| loss.is_finite())
+    }
+
+    /// Seconds of a task that nothing runs beside; where none has run so, as it takes in the best company.
+    pub fn alone_s(&self, platform: PlatformId, application: &str) -> Option<f64> {
+        let known = self.of(platform, application)?;
+        let best = || known.values().map(Known::mean_s).reduce(f64::min);
+        known.get(&Company::Nobody).map(Known::mean_s).or_else(best)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Beside, Company, N_COMPANIES_MAX, Neighbours};
+    use crate::ids::PlatformId;
+
+    const HERE: PlatformId = PlatformId(1);
+
+    fn full(others: &[&str]) -> Company {
+        Company::Full(others.iter().map(|one| (*one).to_owned()).collect())
+    }
+
+    fn beside(company: Company, n: u64, seconds: u64) -> Beside {
+        Beside { application: "docking".into(), company, n, wall_us: n * seconds * 1_000_000 }
+    }
+
+    #[test]
+    fn what_was_not_measured_is_guessed_from_what_was() {
+        let mut known = Neighbours::default();
+        assert_eq!((known.alone_s(HERE, "docking"), known.beside_s(HERE, "docking", &[])), (None, None));
+        known.learn(HERE, &[beside(full(&[]), 4, 20), beside(full(&["search"]), 2, 10)]);
+        assert_eq!(known.beside_s(HERE, "docking", &[]), Some(20.0));
+        assert_eq!(known.beside_s(HERE, "docking", &["search"]), Some(10.0));
+        // Of `sort` nothing is known: as beside the other alone. Of neither: a little less than alone.
+        assert_eq!(known.beside_s(HERE, "docking", &["search", "sort"]), Some(10.0));
+        assert_eq!(known.beside_s(HERE, "docking", &["sort"]), Some(9.9));
+        assert_eq!(known.measured_s(HERE, "docking", &["sort"]), None);
+        assert_eq!(known.alone_s(HERE, "docking"), Some(10.0), "the best company");
+        known.learn(HERE, &[beside(Company::Nobody, 1, 8)]);
+        assert_eq!(known.alone_s(HERE, "docking"), Some(8.0));
+        assert_eq!(known.alone_s(PlatformId(2), "docking"), None);
+        // 8 s alone and 20 s with its like: five cores do as much as two.
+        assert_eq!(known.loss_beside_its_like(HERE, "docking"), Some(0.6));
+        assert_eq!(known.loss_beside_its_like(HERE, "search"), None);
+    }
+
+    #[test]
+    fn what_is_new_counts_more_and_what_is_forgotten_nothing() {
+        let mut known = Neighbours::default();
+        known.learn(HERE, &[beside(full(&["search"]), 1_000, 10)]);
+        known.learn(HERE, &[beside(full(&["search"]), 200, 30)]);
+        assert_eq!(known.beside_s(HERE, "docking", &["search"]), Some(20.0));
+        known.learn(HERE, &[beside(full(&[]), 1, 5)]);
+        known.forget("search");
+        assert_eq!(known.measured_s(HERE, "docking", &["search"]), None, "nor what it did to others");
+        known.forget("docking");
+        assert_eq!(known.alone_s(HERE, "docking"), None);
+    }
+
+    #[test]
+    fn of_many_companies_those_of_the_least_weight_are_forgotten() {
+        let mut known = Neighbours::default();
+        known.learn(HERE, &[beside(full(&[]), 100, 5)]);
+        for n in 0..2 * N_COMPANIES_MAX as u64 {
+            known.learn(HERE, &[beside(full(&[&format!("app{n:03}")]), n + 1, 10)]);
+        }
+        let held = known.of(HERE, "docking").unwrap();
+        assert_eq!(held.len(), N_COMPANIES_MAX);
+        assert!(held.contains_key(&full(&["app127"])) && held.contains_key(&full(&[])));
+    }
+}
+
+/// `None` of nothing.
+pub(in crate::engine) fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let (sum, n) = values.fold((0.0, 0_u32), |(sum, n), value| (sum + value, n + 1));
+    (n > 0).then(|| sum / f64::from(n))
+}

@@ -1,0 +1,17 @@
+//! Durable state: it changes only by records.
+
+pub mod allocation;
+pub mod asked;
+pub mod durable;
+pub mod ends;
+pub mod failing;
+pub mod graph;
+pub mod job;
+pub mod learned;
+pub mod places;
+pub mod policies;
+pub mod scaling;
+pub mod weight_log;
+
+pub use durable::{Durable, Pilot};
+pub use job::{Job, Trouble};

@@ -1,0 +1,44 @@
+//! The history of weights.
+
+use std::collections::VecDeque;
+
+use crate::engine::{
+    interface::views::weights::{KindView, WeightChange},
+    record::law::{Kind, LawState},
+};
+
+/// Changes that are remembered.
+const N_CHANGES_MAX: usize = 200;
+
+/// What the records tell of weights.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct WeightLog {
+    changes: VecDeque<WeightChange>,
+    law: Option<LawState>,
+}
+
+impl WeightLog {
+    /// The last changes, oldest first.
+    pub fn changes(&self) -> impl DoubleEndedIterator<Item = &WeightChange> {
+        self.changes.iter()
+    }
+
+    /// The law that went on from job to job last.
+    pub fn law(&self) -> Option<&LawState> {
+        self.law.as_ref()
+    }
+
+    pub(in crate::engine) fn note(&mut self, changes: &[WeightChange], law: Option<&LawState>) {
+        self.changes.extend(changes.iter().cloned());
+        let n_old = self.changes.len().saturating_sub(N_CHANGES_MAX);
+        self.changes.drain(..n_old);
+        if let Some(law) = law {
+            self.law = Some(law.clone());
+        }
+    }
+
+    pub(in crate::engine) fn last_of(&self, kind: &Kind) -> Option<&WeightChange> {
+        let is_of = |view: &KindView| view.application == kind.application && view.needs == kind.needs;
+        self.changes.iter().rev().find(|change| is_of(&change.kind))
+    }
+}

@@ -1,0 +1,56 @@
+//! One event being handled: what it changes and what it leads to.
+
+use crate::{
+    engine::{
+        interface::{Answer, Effect, Notice, Refusal, RequestId, settings::Settings},
+        live::volatile::Volatile,
+        record::Record,
+        state::durable::Durable,
+    },
+    time::Time,
+};
+
+/// What one event led to: first the records are made durable, then the effects are performed.
+#[must_use = "dropping a step loses records"]
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Step {
+    /// What changed, in order. Already applied in memory.
+    pub records: Vec<Record>,
+    /// What to do, in order.
+    pub effects: Vec<Effect>,
+}
+
+/// One event being handled: collects what it leads to.
+pub(in crate::engine) struct Turn<'a> {
+    pub(in crate::engine) settings: &'a Settings,
+    pub(in crate::engine) durable: &'a mut Durable,
+    pub(in crate::engine) volatile: &'a mut Volatile,
+    pub(in crate::engine) now: Time,
+    pub(in crate::engine) step: Step,
+}
+
+impl Turn<'_> {
+    /// Applies a record in memory and hands it on to be made durable.
+    pub(in crate::engine) fn record(&mut self, record: Record) {
+        self.durable.apply(&record);
+        self.volatile.graph.note(&record);
+        self.step.records.push(record);
+    }
+
+    pub(in crate::engine) fn answer(&mut self, request: RequestId, answer: Answer) {
+        self.step.effects.push(Effect::Answer { request, answer });
+    }
+
+    pub(in crate::engine) fn refuse(&mut self, request: RequestId, refusal: Refusal) {
+        self.answer(request, Answer::Refused(refusal));
+    }
+
+    /// Queues a notice, once a step. There may be thousands of failures, each told once anyway.
+    pub(in crate::engine) fn notify(&mut self, notice: Notice) {
+        let may_repeat = !matches!(notice, Notice::TaskFailed { .. });
+        let effect = Effect::Notify(notice);
+        if !may_repeat || !self.step.effects.contains(&effect) {
+            self.step.effects.push(effect);
+        }
+    }
+}
