@@ -2,10 +2,7 @@
 
 use std::{collections::HashMap, time::Instant};
 
-use scheduler::engine::{
-    interface::{Answer, Effect, Notice, RequestId},
-    plan::question::Question,
-};
+use scheduler::engine::interface::{Answer, Effect, Notice, PlanRequest, RequestId};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
 use crate::{commit::Committed, failure_log::FailureLog, platforms::Order, start::End};
@@ -17,7 +14,7 @@ const N_REPLIES_CHECKED_MIN: usize = 1024;
 pub(crate) struct Performer {
     replies: HashMap<RequestId, oneshot::Sender<Answer>>,
     orders: mpsc::UnboundedSender<Order>,
-    questions: std::sync::mpsc::Sender<Box<Question>>,
+    questions: std::sync::mpsc::Sender<PlanRequest>,
     notices: broadcast::Sender<Notice>,
     end: watch::Sender<End>,
     /// When there are so many replies, those that nobody waits for are looked for.
@@ -28,7 +25,7 @@ pub(crate) struct Performer {
 impl Performer {
     pub(crate) fn new(
         orders: mpsc::UnboundedSender<Order>,
-        questions: std::sync::mpsc::Sender<Box<Question>>,
+        questions: std::sync::mpsc::Sender<PlanRequest>,
         notices: broadcast::Sender<Notice>,
         end: watch::Sender<End>,
     ) -> Performer {

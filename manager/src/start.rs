@@ -11,8 +11,7 @@ use protocol::api::{AccessFile, Reloaded};
 use scheduler::{
     engine::{
         Engine,
-        interface::{Event, LeftThere, settings::Settings},
-        plan::question::Question,
+        interface::{Event, LeftThere, PlanRequest, settings::Settings},
         record::Record,
     },
     time::Span,
@@ -563,13 +562,12 @@ fn performer(
     handle: &Handle,
     end: &watch::Sender<End>,
 ) -> Result<(Performer, std::thread::JoinHandle<()>), StartError> {
-    let (questions, asked) = std::sync::mpsc::channel::<Box<Question>>();
+    let (questions, asked) = std::sync::mpsc::channel::<PlanRequest>();
     let performer = Performer::new(orders.clone(), questions, handle.notices().clone(), end.clone());
     let handle = handle.clone();
     let answer = move || {
         for question in asked {
-            let guide = Box::new(question.answer());
-            if handle.tell_blocking(Event::Guided { guide }).is_err() {
+            if handle.tell_blocking(Event::Guided { guide: question.answer() }).is_err() {
                 return;
             }
         }

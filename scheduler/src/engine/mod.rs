@@ -167,7 +167,7 @@ impl Turn<'_> {
             Event::RatiosAnswered { platform, asked, result } => {
                 self.ratios_answered(platform, asked, result);
             }
-            Event::Guided { guide } => self.guided(*guide),
+            Event::Guided { guide } => self.guided(guide),
             Event::ShutdownAsked { request, is_urgent } => self.shut_down(request, is_urgent),
             Event::TailsWanted { job, tasks, except } => self.want_tails(job, tasks.as_ref(), &except),
             Event::TimerFired => {}

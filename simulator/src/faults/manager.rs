@@ -247,7 +247,7 @@ impl World<'_> {
             Effect::Cancel { platform, batch_ids } => (platform, Wish::Cancel { batch_ids }),
             Effect::List { platform, .. } => (platform, Wish::List { asked_at: self.now }),
             Effect::Guide(question) => {
-                let event = Box::new(Event::Guided { guide: Box::new(question.answer()) });
+                let event = Box::new(Event::Guided { guide: question.answer() });
                 let span = Span(self.luck.below(200_000));
                 self.after(span, Happening::Arrives { event, epoch: Some(self.manager.epoch) });
                 return Ok(());

@@ -365,7 +365,7 @@ impl Manager {
                             let _ = self.notices.send(notice);
                         }
                         Effect::Guide(question) => {
-                            events.push(Event::Guided { guide: Box::new(question.answer()) });
+                            events.push(Event::Guided { guide: question.answer() });
                         }
                         Effect::Withdraw { .. }
                         | Effect::Cancel { .. }

@@ -1,17 +1,15 @@
 //! Effects: all that the engine wants done.
 
 use crate::{
-    engine::{
-        interface::{
-            RequestId,
-            answer::Answer,
-            notice::Notice,
-            platform::{
-                allocation::KnownAllocation,
-                scaling::{Provider, Ratio},
-            },
+    engine::interface::{
+        RequestId,
+        answer::Answer,
+        notice::Notice,
+        planning::PlanRequest,
+        platform::{
+            allocation::KnownAllocation,
+            scaling::{Provider, Ratio},
         },
-        plan::question::Question,
     },
     ids::{AllocationId, PlatformId},
     time::Span,
@@ -37,8 +35,8 @@ pub enum Effect {
     Load { platform: PlatformId },
     /// Have those hosts of a cloud that are known from before stand for so many vCPUs a core, or for as many as before.
     Scale { platform: PlatformId, ratio: Option<Ratio>, former: Vec<Provider> },
-    /// Answer this, [`Question::answer`], beside all else; nothing waits for it.
-    Guide(Box<Question>),
+    /// Answer this, [`PlanRequest::answer`], beside all else; nothing waits for it.
+    Guide(PlanRequest),
     /// Tell those who watch.
     Notify(Notice),
 }

@@ -3,22 +3,20 @@
 use std::collections::BTreeSet;
 
 use crate::{
-    engine::{
-        interface::{
-            RequestId,
-            declared::Declared,
-            job_request::JobRequest,
-            platform::{
-                allocation::{ListedAllocation, SubmitOutcome},
-                platform_spec::{PlatformLimits, PlatformMode, PlatformSpec},
-                queue_load::QueueLoad,
-                scaling::{FoundProvider, Ratio, ScaleTrouble},
-            },
-            query::Query,
-            users::{TokenId, UserToken},
-            workflow::Stage,
+    engine::interface::{
+        RequestId,
+        declared::Declared,
+        job_request::JobRequest,
+        planning::PlanAnswer,
+        platform::{
+            allocation::{ListedAllocation, SubmitOutcome},
+            platform_spec::{PlatformLimits, PlatformMode, PlatformSpec},
+            queue_load::QueueLoad,
+            scaling::{FoundProvider, Ratio, ScaleTrouble},
         },
-        live::plan::guide::Guide,
+        query::Query,
+        users::{TokenId, UserToken},
+        workflow::Stage,
     },
     ids::{AllocationId, JobId, PilotId, PlatformId},
     policy::Policies,
@@ -101,7 +99,7 @@ pub enum Event {
         result: Result<Vec<FoundProvider>, ScaleTrouble>,
     },
     /// A question to the policies is answered.
-    Guided { guide: Box<Guide> },
+    Guided { guide: PlanAnswer },
     /// The manager is to end: pilots drain, or stop at once.
     ShutdownAsked { request: RequestId, is_urgent: bool },
     /// Somebody follows what tasks write: the pilots that hold them are to tell it, except those that do already.

@@ -6,6 +6,7 @@ pub mod effect;
 pub mod event;
 pub mod job_request;
 pub mod notice;
+pub mod planning;
 pub mod platform;
 pub mod query;
 pub mod refusal;
@@ -19,6 +20,7 @@ pub use effect::Effect;
 pub use event::{Caller, Event, JobChange, PlatformChange};
 pub use job_request::JobRequest;
 pub use notice::{Doubt, Notice};
+pub use planning::{PlanAnswer, PlanRequest};
 pub use platform::{
     allocation::{KnownAllocation, ListedAllocation, SubmitOutcome},
     platform_spec::{PlatformLimits, PlatformMode, PlatformSpec},

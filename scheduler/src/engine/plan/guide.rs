@@ -8,6 +8,7 @@ use std::{
 
 use crate::{
     engine::{
+        interface::planning::{PlanAnswer, Planning},
         live::plan::{
             guide::{Favourites, Guide, LASTS_AT_LEAST, LASTS_LONG, N_ROUNDS},
             nodes::Nodes,
@@ -28,9 +29,15 @@ use crate::{
     },
 };
 
+impl Planning for Question {
+    fn answer(&self) -> PlanAnswer {
+        PlanAnswer::new(self.guide())
+    }
+}
+
 impl Question {
     /// What the policies say. O(users × platforms + applications × platforms² + jobs + pilots).
-    pub fn answer(&self) -> Guide {
+    pub fn guide(&self) -> Guide {
         let scene = Scene::of(self);
         let mut guide = Guide { number: self.number, made_at: Some(self.now), ..Guide::default() };
         guide.is_of_use = !scene.is_empty();

@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 
 use crate::{
     engine::{
-        interface::effect::Effect,
+        interface::{
+            effect::Effect,
+            planning::{PlanAnswer, PlanRequest},
+        },
         live::{
             plan::{guide::Guide, guiding::Pending, quotas::Divided},
             platform::limits,
@@ -176,15 +179,21 @@ impl Turn<'_> {
         guiding.pending.get_or_insert(Pending { number, taken, raised, is_wanted_anew: false });
         let question = Question::of(self.durable, self.volatile, self.policies(), number);
         if question.n_cells() <= self.settings.cells_at_once {
-            self.guided(question.answer());
+            self.take_guide(question.guide());
         } else {
-            self.step.effects.push(Effect::Guide(Box::new(question)));
+            self.step.effects.push(Effect::Guide(PlanRequest::new(question)));
             self.volatile.arm_guide(self.now + ANSWER_LIMIT);
         }
     }
 
     /// The policies have answered.
-    pub(in crate::engine) fn guided(&mut self, mut guide: Guide) {
+    pub(in crate::engine) fn guided(&mut self, answer: PlanAnswer) {
+        if let Some(guide) = answer.plan() {
+            self.take_guide(guide);
+        }
+    }
+
+    fn take_guide(&mut self, mut guide: Guide) {
         let volatile = &mut *self.volatile;
         let Some(pending) = volatile.guiding.pending.take_if(|pending| pending.number == guide.number) else {
             return;

@@ -6,6 +6,7 @@ use super::{
 };
 use crate::{
     engine::{
+        interface::planning::PlanAnswer,
         live::plan::{guide::Guide, quotas::Divided},
         plan::question::Question,
     },
@@ -24,7 +25,7 @@ fn asking(allocation: Option<Allocation>) -> Two {
 impl Scene {
     fn questions(&self) -> Vec<Question> {
         let asked = self.effects.iter().filter_map(|effect| match effect {
-            Effect::Guide(question) => Some((**question).clone()),
+            Effect::Guide(request) => request.input::<Question>().cloned(),
             _ => None,
         });
         asked.collect()
@@ -43,12 +44,12 @@ impl Scene {
     }
 
     fn answer_next(&mut self) {
-        let guide = self.question().answer();
+        let guide = self.question().guide();
         self.guided(guide);
     }
 
     fn guided(&mut self, guide: Guide) {
-        self.say(|_| Event::Guided { guide: Box::new(guide) });
+        self.say(|_| Event::Guided { guide: PlanAnswer::new(guide) });
     }
 
     fn n_left(&self, job: JobId) -> u64 {
@@ -73,7 +74,7 @@ fn what_came_since_waits_for_the_next_answer_and_all_else_goes_on() {
     took(&mut two.scene, two.pilots[0], first, "0", 1);
     assert_eq!(two.held(0, first).len(), 4, "by what was said before");
     assert_eq!(two.scene.engine.volatile.jobs[&second].divided, Divided::NotYet, "nobody has said for whom");
-    two.scene.guided(question.answer());
+    two.scene.guided(question.guide());
     two.scene.take(two.pilots[1]);
     assert_eq!((two.held(1, second).len(), two.held(1, third).len()), (4, 0));
     assert_eq!(two.scene.engine.volatile.jobs[&third].divided, Divided::NotYet);
@@ -89,7 +90,7 @@ fn what_was_taken_meanwhile_is_not_meant_for_anybody_any_more() {
     let question = two.scene.question();
     assert_eq!(two.scene.take(two.pilots[0]).len(), 1);
     took(&mut two.scene, two.pilots[0], id, "0-3", 1);
-    two.scene.guided(question.answer());
+    two.scene.guided(question.guide());
     let n_ready = two.scene.engine.volatile.jobs[&id].ready.len();
     assert_eq!((n_ready, two.scene.n_left(id)), (92, 92));
 }
@@ -106,7 +107,7 @@ fn cores_that_stand_for_more_since_are_not_forgotten() {
         let law = guide.quotas.law.as_ref().expect("it has a state");
         law.law.matrix().row(0).shares()[guide.quotas.column(platform).expect("it takes part")]
     };
-    let without = question.answer();
+    let without = question.guide();
     two.scene.guided(without.clone());
     assert!(weight(&two.scene.engine.volatile.guide) > weight(&without), "job {id}");
 }
@@ -120,12 +121,12 @@ fn an_answer_to_other_policies_counts_nothing() {
     let policies = Policies { allocation: None, ..before };
     two.scene.say(|request| Event::PoliciesAsked { request, by: "olga".into(), before, policies });
     let anew = two.scene.question();
-    let late = question.answer();
+    let late = question.guide();
     assert!(late.has_shares());
     two.scene.guided(late);
     assert!(!two.scene.engine.volatile.guide.has_shares());
     assert!(two.scene.engine.volatile.guide.made_at.is_none());
-    two.scene.guided(anew.answer());
+    two.scene.guided(anew.guide());
     assert!(two.scene.engine.volatile.guide.made_at.is_some());
 }
 
@@ -138,10 +139,10 @@ fn what_is_not_answered_is_asked_again_and_the_first_answer_counts() {
     assert!(two.scene.questions().is_empty());
     two.scene.wait(1);
     let again = two.scene.question();
-    two.scene.guided(lost.answer());
+    two.scene.guided(lost.guide());
     assert_eq!(two.scene.n_left(id), 100, "it was only late");
     two.scene.take(two.pilots[0]);
-    two.scene.guided(again.answer());
+    two.scene.guided(again.guide());
     assert_eq!(two.scene.n_left(id), 96, "answered already");
 }
 
@@ -151,7 +152,7 @@ fn what_was_paused_and_goes_on_is_divided_at_once() {
     let id = two.scene.submit(of_user("ada", "docking", 100));
     let question = two.scene.question();
     two.scene.change(id, JobChange::Pause);
-    two.scene.guided(question.answer());
+    two.scene.guided(question.guide());
     assert_eq!(two.scene.engine.volatile.jobs[&id].divided, Divided::NotYet);
     two.scene.answer_next();
     two.scene.change(id, JobChange::Resume);

@@ -255,7 +255,7 @@ impl Scene {
         for effect in &step.effects {
             let Effect::Guide(question) = effect else { continue };
             let began = measure::thread_cpu();
-            let guide = Box::new(question.answer());
+            let guide = question.answer();
             self.answers.push(measure::thread_cpu().saturating_sub(began));
             let began = measure::thread_cpu();
             let _ = self.engine.handle(self.now, Event::Guided { guide });
