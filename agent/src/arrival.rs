@@ -1,7 +1,8 @@
 //! A pilot's way home: what it says of itself, and registering however long that takes.
 
 use std::{
-    path::Path,
+    io,
+    path::{Path, PathBuf},
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
@@ -16,11 +17,10 @@ use scheduler::{
 
 use crate::{
     client::{Client, ClientError, backoff, random},
-    driver::DriverError,
     gpus::Gpus,
     node::Node,
     private,
-    spool::Spool,
+    spool::{Spool, SpoolError},
 };
 
 /// What is kept free at the end of the walltime, to report and leave: a fiftieth of it, within bounds.
@@ -237,16 +237,25 @@ pub(crate) fn walltime(join: &JoinDocument, node: &Node, started: Instant) -> (O
     (walltime.and_then(|walltime| started.checked_add(walltime)), margin)
 }
 
+/// Why a pilot has no spool.
+#[derive(Debug)]
+pub(crate) enum OpenSpoolError {
+    /// Its folder cannot be used.
+    Folder { path: PathBuf, source: io::Error },
+    /// The spool there cannot be opened.
+    Spool(SpoolError),
+}
+
 /// The pilot's spool in its folder, which is made if need be.
 ///
 /// Pilots of several nodes, and in the worst case several of one node, may share a folder.
-pub(crate) fn open_spool(folder: &Path, place: &str) -> Result<Spool, DriverError> {
-    private::take_folder(folder).map_err(|source| DriverError::Folder { path: folder.into(), source })?;
+pub(crate) fn open_spool(folder: &Path, place: &str) -> Result<Spool, OpenSpoolError> {
+    private::take_folder(folder).map_err(|source| OpenSpoolError::Folder { path: folder.into(), source })?;
     let mut path = folder.join(format!("spool-{place}"));
     if Spool::is_in_use(&path) {
         path = folder.join(format!("spool-{place}-{}", std::process::id()));
     }
-    Ok(Spool::open(&path, random())?)
+    Spool::open(&path, random()).map_err(OpenSpoolError::Spool)
 }
 
 #[cfg(test)]

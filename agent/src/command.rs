@@ -21,7 +21,7 @@ use crate::{
     keeper, leftovers, limits, private,
     relay::{self, RelayError},
     roster,
-    spawn::pipe,
+    sys::pipe::pipe,
 };
 
 /// A guard needs milliseconds to become one; a host that needs longer is in trouble.

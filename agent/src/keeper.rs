@@ -6,22 +6,22 @@
 //! code. When the guard is killed, the worker gets SIGTERM from the kernel. The guard makes no thread,
 //! opens no socket, and does nothing but wait before that.
 
+pub(crate) mod worker;
+
 use std::{
     collections::HashMap,
     ffi::OsStr,
     fs::{self, File},
-    io::{self, Read, Write},
+    io::{self, Read},
     mem,
     os::{fd::OwnedFd, unix::ffi::OsStrExt},
     path::{Path, PathBuf},
     process, ptr,
-    sync::{
-        OnceLock,
-        atomic::{AtomicI32, Ordering},
-    },
 };
 
-use crate::{scratch, spawn::pipe, staging::cache};
+use self::worker::begin;
+pub use self::worker::{is_unguarded, leave_cache_to_guard, leave_to_guard, living_guard};
+use crate::{scratch, staging::cache, sys::pipe::pipe};
 
 /// The name by which a guard is known in `/proc/PID/comm` (15 characters at most).
 pub const GUARD_NAME: &str = "pilotfish-guard";
@@ -33,11 +33,6 @@ const WORKER_NAME: &str = "pilotfish-pilot";
 /// What the guard passes on to the worker. Batch systems announce the end with USR1, USR2 or XCPU too.
 pub const FORWARDED: [libc::c_int; 6] =
     [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2, libc::SIGXCPU];
-
-/// The guard of this process, if it is a worker; else 0.
-static GUARD: AtomicI32 = AtomicI32::new(0);
-/// The worker's end of a pipe to its guard: folders that are to go when it has ended, each with a NUL behind it.
-static LEFT: OnceLock<File> = OnceLock::new();
 
 /// Runs `worker` in a child process and waits for it; then kills all its descendants that are left, and removes
 /// what it has left ([`leave_to_guard`]).
@@ -79,47 +74,12 @@ pub fn guard(worker: impl FnOnce() -> i32) -> io::Result<i32> {
     })
 }
 
-/// The process id of the guard, if this process runs under one that is still there.
-pub fn living_guard() -> Option<i32> {
-    let guard = GUARD.load(Ordering::Relaxed);
-    // SAFETY: no memory is passed.
-    (guard > 0 && unsafe { libc::getppid() } == guard).then_some(guard)
-}
-
-/// Has the guard remove this folder of tasks when the worker has ended without having done so: it was killed.
-pub fn leave_to_guard(folder: &Path) {
-    tell_guard(folder.as_os_str().as_bytes());
-}
-
-/// Has the guard remove this cache then, with the folders above it that are empty, up to `top`.
-pub fn leave_cache_to_guard(top: &Path, root: &Path) {
-    // No path has two slashes in it once it is put together from its parts.
-    let plain = |path: &Path| path.components().collect::<PathBuf>();
-    let (top, root) = (plain(top), plain(root));
-    if let Ok(below) = root.strip_prefix(&top) {
-        tell_guard(&[top.as_os_str().as_bytes(), b"//", below.as_os_str().as_bytes()].concat());
-    }
-}
-
 /// The topmost folder and the cache of what [`leave_cache_to_guard`] has said.
 fn cache_in(word: &[u8]) -> Option<(&Path, PathBuf)> {
     let slashes = word.windows(2).position(|two| two == b"//")?;
     let path = |bytes| Path::new(OsStr::from_bytes(bytes));
     let (top, below) = (path(&word[..slashes]), path(&word[slashes + 2..]));
     Some((top, top.join(below))).filter(|(_, root)| cache::is_cache(root))
-}
-
-fn tell_guard(word: &[u8]) {
-    if let Some(mut told) = LEFT.get() {
-        let words = [word, b"\0"].concat();
-        // Without a guard it is for the next pilot.
-        let _ = told.write_all(&words);
-    }
-}
-
-/// Whether this process is a worker whose guard has been killed.
-pub fn is_unguarded() -> bool {
-    GUARD.load(Ordering::Relaxed) > 0 && living_guard().is_none()
 }
 
 struct Blocked {
@@ -157,8 +117,7 @@ fn become_worker(
         libc::setpgid(0, 0);
         libc::sigprocmask(libc::SIG_SETMASK, mask, ptr::null_mut());
     }
-    GUARD.store(guard, Ordering::Relaxed);
-    LEFT.get_or_init(|| File::from(told));
+    begin(guard, told);
     set_name(WORKER_NAME);
     process::exit(worker())
 }
@@ -266,7 +225,7 @@ mod tests {
     };
 
     use super::{guard, is_unguarded, leave_to_guard, living_guard, parent_in_stat};
-    use crate::spawn::pipe;
+    use crate::sys::pipe::pipe;
 
     /// A process that guards a worker, and what the worker and its tasks write.
     struct Guarded {

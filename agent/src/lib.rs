@@ -33,6 +33,7 @@ pub mod spawn;
 pub mod spool;
 pub mod staging;
 mod starvation;
+mod sys;
 pub mod tasks;
 #[cfg(test)]
 mod testing;

@@ -3,6 +3,7 @@
 //! What is known of them is only where to look first. Whoever cannot be reached is left alone for a while; without
 //! any, all comes from the manager.
 
+mod clients;
 mod patience;
 mod serve;
 mod steal;
@@ -23,6 +24,7 @@ use scheduler::{digest::Digest, ids::PilotId};
 use tokio::sync::{Notify, oneshot};
 
 pub use self::{
+    clients::PeerClients,
     serve::{Endpoint, Serving},
     steal::{ask_manager, hunt},
 };

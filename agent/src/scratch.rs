@@ -18,7 +18,7 @@ use std::{
     thread,
 };
 
-use crate::{client::random, keeper, leftovers, private};
+use crate::{client::random, keeper::worker, leftovers, private};
 
 const PREFIX: &str = "scratch-";
 /// What a root has besides folders of tasks: says which processes keep it, and is locked while its pilot lives.
@@ -62,7 +62,7 @@ impl Scratch {
             private::make_folder(&self.root)?;
             let keepers = keep(&self.root)?;
             self.keepers.get_or_init(|| keepers);
-            keeper::leave_to_guard(&self.root);
+            worker::leave_to_guard(&self.root);
         }
         let path = self.root.join(name);
         private::make_folder(&path)?;
@@ -125,7 +125,7 @@ fn keep(root: &Path) -> io::Result<File> {
     })?;
     // First: one that says nothing is let alone, and one that is not locked might not be.
     private::lock_patiently(&file);
-    let keepers = leftovers::keepers(keeper::living_guard()).unwrap_or_default();
+    let keepers = leftovers::keepers(worker::living_guard()).unwrap_or_default();
     // A full disk: that is no reason not to work.
     let _ = file.write_all(keepers.as_bytes());
     Ok(file)

@@ -6,13 +6,16 @@
 //! one that is ended here takes all that it has started with it.
 
 mod capture;
+mod child;
 mod ending;
 mod family;
 mod memory;
 mod prepare;
 mod processes;
 mod program;
+mod resident;
 mod residents;
+mod schedstat;
 mod start;
 mod turns;
 mod wake;
@@ -31,8 +34,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-pub use self::residents::Ask;
-pub(crate) use self::{capture::pipe, memory::family};
+pub use self::resident::Ask;
+pub(crate) use self::{memory::family, schedstat::schedstat};
 use self::{
     processes::Processes,
     turns::{Line, Turns},

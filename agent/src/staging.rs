@@ -56,7 +56,7 @@ use self::{
     fetch::{MISSING_FOR, Turn},
     held::{Held, beside},
     home::Executables,
-    transfer::Trouble,
+    transfer::trouble::Trouble,
     waits::Waits,
 };
 use crate::{

@@ -19,7 +19,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::spawn::family;
+use crate::spawn::{family, schedstat};
 
 /// After this time tasks that have begun are looked at for the first time.
 const FIRST_LOOK: Duration = Duration::from_millis(200);
@@ -197,13 +197,6 @@ impl Meter {
         (*before_us, *at) = (after_us, now);
         Some(part / (1.0 - part))
     }
-}
-
-/// Time of running and of waiting in nanoseconds.
-pub(crate) fn schedstat(path: &Path) -> Option<[u64; 2]> {
-    let text = fs::read_to_string(path).ok()?;
-    let mut fields = text.split_whitespace().map(str::parse);
-    Some([fields.next()?.ok()?, fields.next()?.ok()?])
 }
 
 /// The first line of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal.

@@ -1,8 +1,7 @@
 //! Finding a manager: by its access file, in the folders where managers are.
 
+pub mod folders;
 pub mod last;
-
-use last::LastJob;
 
 use std::{
     fmt::{self, Write as _},
@@ -14,7 +13,6 @@ use std::{
 
 use clap::Args;
 use nix::{errno::Errno, sys::signal::kill, unistd::Pid};
-
 use protocol::api::AccessFile;
 
 use crate::{
@@ -22,15 +20,11 @@ use crate::{
     failure::{Failure, words},
     show::quote::quoted,
 };
+use folders::{ACCESS_FILE, RUN_FOLDER, STORE_FILE, home_folder, shell_path, show_path};
+use last::LastJob;
 
-/// The manager's access file in its folder.
-pub const ACCESS_FILE: &str = "access.json";
 /// The version of the access file that is known here.
 const ACCESS_VERSION: u32 = 1;
-/// The manager's store in its folder.
-pub const STORE_FILE: &str = "store.sqlite";
-/// The folder of `pilotfish run`, in the current one.
-pub const RUN_FOLDER: &str = ".pilotfish";
 /// The manager that is meant when none is named.
 pub const DEFAULT_NAME: &str = "default";
 /// A living manager says who it is within this time.
@@ -518,30 +512,6 @@ pub fn is_running(access: &AccessFile) -> Option<bool> {
     is_here.then(|| is_alive(access.pid))
 }
 
-/// A path as people write it in a command, in quotes where a shell needs them.
-pub fn shell_path(path: &Path) -> String {
-    let shown = show_path(path);
-    match shown.strip_prefix("~/") {
-        // In quotes it would stand for itself.
-        Some(rest) if !rest.is_empty() => format!("~/{}", quoted(rest)),
-        Some(_) => shown,
-        None => quoted(&shown),
-    }
-}
-
-/// A path as people write it.
-pub fn show_path(path: &Path) -> String {
-    if let Some(home) = std::env::var_os("HOME").filter(|home| !home.is_empty())
-        && let Ok(rest) = path.strip_prefix(&home)
-    {
-        return format!("~/{}", rest.display());
-    }
-    if path.is_relative() && !path.starts_with(".") && !path.starts_with("..") {
-        return format!("./{}", path.display());
-    }
-    path.display().to_string()
-}
-
 async fn search(place: &Where, looked: &mut Vec<String>) -> Result<Option<(PathBuf, Box<Client>)>, Failure> {
     if let Some(folder) = named_folder(place)? {
         return Ok(look(&folder, looked).await?.map(|client| (folder, client)));
@@ -632,12 +602,6 @@ fn name_of(folder: &Path) -> Option<String> {
     Some(folder.file_name()?.to_string_lossy().into_owned())
 }
 
-/// `~/.pilotfish`; `None`: there is no home folder.
-pub fn home_folder() -> Option<PathBuf> {
-    let home = std::env::var_os("HOME").filter(|home| !home.is_empty())?;
-    Some(Path::new(&home).join(RUN_FOLDER))
-}
-
 fn is_alive(pid: u32) -> bool {
     let Ok(pid) = i32::try_from(pid) else { return false };
     // No signal: this only asks whether the process exists. One that we may not signal does.
@@ -656,11 +620,9 @@ fn hostname() -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use protocol::api::AccessFile;
 
-    use super::{folder_of_name, refuse_folder_of_user, shell_path, show_path};
+    use super::{folder_of_name, refuse_folder_of_user};
 
     #[test]
     fn names_that_lead_elsewhere_are_refused() {
@@ -694,21 +656,5 @@ mod tests {
         let refused = refuse_folder_of_user(folder.path()).unwrap_err();
         assert_eq!(refused.code(), 2);
         assert!(refused.message().contains("the access file of ann for the manager at https://centre:7400"));
-    }
-
-    #[test]
-    fn paths_in_commands_are_those_that_a_shell_reads() {
-        assert_eq!(shell_path(Path::new("/a b/c")), "'/a b/c'");
-        assert_eq!(shell_path(Path::new("state")), "./state");
-        if let Some(home) = std::env::var_os("HOME").filter(|home| !home.is_empty()) {
-            assert_eq!(shell_path(&Path::new(&home).join("my m")), "~/'my m'");
-        }
-    }
-
-    #[test]
-    fn relative_folders_are_shown_as_such() {
-        assert_eq!(show_path(Path::new(".pilotfish")), "./.pilotfish");
-        assert_eq!(show_path(Path::new("../x")), "../x");
-        assert_eq!(show_path(Path::new("./x")), "./x");
     }
 }

@@ -19,7 +19,7 @@ use scheduler::{
 };
 
 use crate::{
-    access::{ACCESS_FILE, show_path},
+    access::folders::{ACCESS_FILE, show_path},
     client::Client,
     failure::Failure,
 };

@@ -69,7 +69,7 @@ fn begin() -> ExitCode {
             if hosts_manager {
                 runtime.spawn(keep_a_thread());
             }
-            let result = runtime.block_on(commands::run(command));
+            let result = runtime.block_on(commands::run(command, arguments::command));
             if hosts_manager {
                 // Its threads drop nothing when they are left.
                 end_commands();

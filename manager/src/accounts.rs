@@ -2,9 +2,8 @@
 //! manager of several users has none, unless its operator accepts that.
 
 use std::{
-    collections::BTreeMap,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
 
 use adapters::transport::Account;
@@ -12,7 +11,10 @@ use profiles::site::Site;
 use ring::digest;
 use scheduler::{digest::Digest, engine::interface::PlatformSpec};
 
-use crate::{tokens::SECRET_FILE, users::Users};
+use crate::{
+    tokens::SECRET_FILE,
+    users::{Sharing, Users},
+};
 
 /// What to do about a local platform.
 const WAYS_LOCAL: &str = "set `run_as: ACCOUNT` for it in manager.yaml, so that its pilots have another account, or take \
@@ -23,46 +25,6 @@ const WAYS_LOCAL: &str = "set `run_as: ACCOUNT` for it in manager.yaml, so that 
 const WAYS_SSH: &str = "let `ssh` name an account that cannot read this manager's folder, or take the platform out \
                         (`pilotfish platform detach`); who trusts all users with everything sets \
                         `allow_shared_account: true` for it";
-
-/// How the tasks of a platform share the manager's account.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Sharing {
-    /// A clause: who may do what.
-    pub(crate) why: String,
-    /// Whether it is a reason to refuse users.
-    pub(crate) is_refused: bool,
-    /// What to do about it then.
-    pub(crate) ways: &'static str,
-}
-
-/// What is known of the platforms, by name.
-#[derive(Default)]
-pub(crate) struct Accounts {
-    known: Mutex<BTreeMap<String, Sharing>>,
-    turn: tokio::sync::Mutex<()>,
-}
-
-impl Accounts {
-    /// Held by whoever adds a user or a platform, from the look at what is there until the addition is known: two at one
-    /// moment would not see each other.
-    pub(crate) async fn turn(&self) -> tokio::sync::MutexGuard<'_, ()> {
-        self.turn.lock().await
-    }
-
-    /// Takes note of a platform; `None`: its tasks have another account.
-    pub(crate) fn note(&self, platform: &str, sharing: Option<Sharing>) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        match sharing {
-            Some(sharing) => _ = known.insert(platform.to_owned(), sharing),
-            None => _ = known.remove(platform),
-        }
-    }
-
-    /// All of which something is to be said.
-    pub(crate) fn all(&self) -> BTreeMap<String, Sharing> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
 
 /// What is known before anybody looks; of a host behind SSH nothing is.
 pub(crate) fn sharing(spec: &PlatformSpec, site: &Site) -> Option<Sharing> {
@@ -82,7 +44,7 @@ pub(crate) fn sharing(spec: &PlatformSpec, site: &Site) -> Option<Sharing> {
 }
 
 /// Whether a platform's tasks have an account that is not the manager's own, or nobody minds; takes note of it. The caller
-/// has the [turn](Accounts::turn), until the platform is attached.
+/// has the [turn](crate::users::Accounts::turn), until the platform is attached.
 ///
 /// # Errors
 /// Its account cannot be used, or others than operators have access: in words.

@@ -12,6 +12,9 @@ use axum::body::Bytes;
 use ring::digest;
 use tokio::sync::OnceCell;
 
+/// Before the hash of the agent that servers of clouds fetch.
+pub(crate) const AGENT_PATH: &str = "/agent";
+
 /// The agent as it was when it was first asked for: a program that is replaced while the manager runs is not another
 /// one to servers that are on their way. Cheap to clone.
 #[derive(Clone, Debug)]

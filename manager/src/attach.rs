@@ -14,27 +14,24 @@ use scheduler::engine::interface::{
     settings::Settings,
     views::{AllocationView, PlatformView},
 };
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
 use crate::{
     accounts::{self, AccountCheck},
     agent_file::AgentFile,
     clock::Clock,
-    config::{Config, TlsMode, wants_tls},
+    config::{Config, TlsMode, scheme, wants_tls},
     doors::Doors,
     handle::{Ended, Handle},
     place::{Ground, Place, Plan},
-    platforms::{MakeJoin, Order, Worker},
-    start::{StartError, scheme},
+    platforms::{
+        order::Order,
+        worker::{MakeJoin, Worker},
+    },
+    start::error::StartError,
     tokens::Tokens,
     users::Users,
 };
-
-/// An operator wants the configuration to be read again.
-pub struct Reload {
-    /// What came of it, or why nothing was done.
-    pub answer: oneshot::Sender<Result<Reloaded, String>>,
-}
 
 /// What platforms need of the manager.
 pub(crate) struct Attacher {

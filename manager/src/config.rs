@@ -15,12 +15,13 @@ use profiles::{
     site::{Reach, Site},
     store::StoreProfile,
 };
-use protocol::address::is_loopback;
+use protocol::{address::is_loopback, api::Reloaded};
 use scheduler::{
     engine::interface::{PlatformSpec, ScalingWay, settings::Settings},
     resources::Resources,
 };
 use serde::Deserialize;
+use tokio::sync::oneshot;
 
 use file::{ConfigError, ManagerFile};
 
@@ -156,6 +157,17 @@ impl Config {
         }
         Ok(())
     }
+}
+
+/// An operator wants the configuration to be read again.
+pub struct Reload {
+    /// What came of it, or why nothing was done.
+    pub answer: oneshot::Sender<Result<Reloaded, String>>,
+}
+
+/// How the API is reached.
+pub(crate) fn scheme(speaks_tls: bool) -> &'static str {
+    if speaks_tls { "https" } else { "http" }
 }
 
 /// Whether a platform's pilots come from other hosts by way of a loopback address, or speak TLS anyway.

@@ -17,7 +17,7 @@ use tokio::{
     task::AbortHandle,
 };
 
-use crate::{start::bind, tokens::write_private};
+use crate::{private_file::write_private, socket::bind};
 
 /// In the manager's folder, the ports of the doors, each in a file with its platform's name.
 const DOORS_FOLDER: &str = "doors";

@@ -2,13 +2,16 @@
 
 use std::{collections::HashMap, time::Instant};
 
-use scheduler::engine::interface::{Answer, Effect, Notice, PlanRequest, RequestId};
+use scheduler::engine::interface::{Answer, Effect, LeftThere, Notice, PlanRequest, RequestId};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 
-use crate::{commit::Committed, failure_log::FailureLog, platforms::Order, start::End};
+use crate::{commit::Committed, failure_log::FailureLog, platforms::order::Order};
 
 /// Fewer open replies are not worth a look.
 const N_REPLIES_CHECKED_MIN: usize = 1024;
+
+/// How the manager has ended, once it has: shut down, and what may be left on platforms beside what it cancelled.
+pub(crate) type End = Option<Result<Vec<LeftThere>, String>>;
 
 /// Where effects go.
 pub(crate) struct Performer {

@@ -23,7 +23,7 @@ use tokio::sync::OnceCell;
 
 use crate::{
     accounts::AccountCheck,
-    agent_file::{self, AgentFile},
+    agent_file::{self, AGENT_PATH, AgentFile},
     doors::{Door, Doorway},
 };
 
@@ -506,7 +506,7 @@ impl Place {
             return Ok(AgentSource::default());
         }
         let agent = self.plan.agent_file.read().await?;
-        let url = format!("{}{}/{}", self.url(), crate::api::AGENT_PATH, agent.sha256);
+        let url = format!("{}{}/{}", self.url(), AGENT_PATH, agent.sha256);
         Ok(AgentSource { url, sha256: agent.sha256.clone(), arguments: agent.arguments.clone() })
     }
 

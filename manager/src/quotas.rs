@@ -109,3 +109,34 @@ impl CurrentQuotas {
         self.0.read().unwrap_or_else(PoisonError::into_inner).of(name, is_operator)
     }
 }
+
+/// Each is counted by user while it is under way.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Kind {
+    /// Requests that have no answer yet.
+    Requests,
+    /// Event streams.
+    Streams,
+    /// Connections on which the user was recognized.
+    Connections,
+    /// Jobs of submissions that are being checked.
+    Jobs,
+    /// Their tasks.
+    Tasks,
+    /// Bytes of their values.
+    Values,
+}
+
+impl Kind {
+    /// Its word in the configuration.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Kind::Requests => "requests",
+            Kind::Streams => "streams",
+            Kind::Connections => "connections",
+            Kind::Jobs => "jobs",
+            Kind::Tasks => "tasks",
+            Kind::Values => "values",
+        }
+    }
+}

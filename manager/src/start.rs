@@ -1,5 +1,7 @@
 //! Starts a manager: opens the store, restores the engine, starts its threads, listens, attaches platforms.
 
+pub(crate) mod error;
+
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
@@ -16,143 +18,44 @@ use scheduler::{
     },
     time::Span,
 };
-use tokio::{
-    net::TcpSocket,
-    sync::{mpsc, watch},
-};
+use tokio::sync::{mpsc, watch};
 
 use crate::{
     accounts,
     agent_file::AgentFile,
     api::{self, ApiState, ConnectionLimits},
-    attach::{Attacher, Reload, make_join, surroundings},
+    attach::{Attacher, make_join, surroundings},
     budgets::{Budgets, OutputQuotas},
     clock::Clock,
     collect,
     commit::{self, Pending},
-    config::Config,
+    config::{Config, Reload, scheme},
     doors::{Arrival, Doors},
     driver,
     farewell::Farewell,
-    handle::{Ended, Handle},
-    home::{self, Home, NotAtHome, Welcome},
+    handle::Handle,
+    home::{self, Home, Welcome},
     numbers::Numbers,
     objects::Objects,
-    perform::Performer,
-    platforms::{self, Order},
+    perform::{End, Performer},
+    platforms::{self, order::Order},
+    private_file::write_private,
     quotas::CurrentQuotas,
     reserve::Reserve,
+    socket::bind,
     store::{Store, StoreError},
-    stores::{Stores, StoresError},
-    tls::{Identity, TlsError},
-    tokens::{SECRET_FILE, Tokens, TokensError, write_private},
+    stores::Stores,
+    tls::Identity,
+    tokens::{SECRET_FILE, Tokens},
     users::{self, Users},
 };
+use error::N_FILES_MIN;
+pub use error::StartError;
 
 /// The access file's name in the manager's folder.
 pub const ACCESS_FILE: &str = "access.json";
 /// Remembers the port, so that pilots find a restarted manager.
 const PORT_FILE: &str = "port";
-
-/// Connections that wait to be accepted at most; the system may allow fewer. Of a thousand pilots that
-/// come at once, those beyond would try again only after a second.
-const N_WAITING_MAX: u32 = 16_384;
-
-/// How the manager has ended, once it has: shut down, and what may be left on platforms beside what it cancelled.
-pub(crate) type End = Option<Result<Vec<LeftThere>, String>>;
-
-/// Why a manager did not start.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// The store.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// It is a copy of another manager's folder, or was moved.
-    #[error(transparent)]
-    NotAtHome(#[from] NotAtHome),
-    /// The secret.
-    #[error(transparent)]
-    Tokens(#[from] TokensError),
-    /// The certificate.
-    #[error(transparent)]
-    Tls(#[from] TlsError),
-    /// The address.
-    #[error("failed to listen on {address}: {source}{}", hint(source))]
-    Listen {
-        /// Where.
-        address: SocketAddr,
-        /// Why.
-        #[source]
-        source: std::io::Error,
-    },
-    /// A file in the folder.
-    #[error("failed to read or write {}: {source}", path.display())]
-    File {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: std::io::Error,
-    },
-    /// A platform names an adapter that there is not.
-    #[error("platform {platform:?}: found adapter {found:?}; there are {}", adapters::all_names().collect::<Vec<_>>().join(", "))]
-    Adapter {
-        /// The platform.
-        platform: String,
-        /// What it says.
-        found: String,
-    },
-    /// The account that a platform's tasks have.
-    #[error("{0}")]
-    Account(String),
-    /// Pilots would be told an address that is none.
-    #[error(
-        "platform {platform}: its pilots would be told to come to `{}`, which cannot be part of an address: set the name by \
-         which its nodes reach this host, `listen: {{name: …}}`",
-        host.escape_debug()
-    )]
-    HostName {
-        /// The platform.
-        platform: String,
-        /// What the host is called.
-        host: String,
-    },
-    /// Pilots of other hosts would come by plain HTTP, and nobody has said so.
-    #[error(
-        "platform {platform}: its pilots would come by plain http to {host}, and their tokens and what tasks write could be \
-         read and changed on the way: write an https:// URL as its `reach`, or, where you trust the network, `tls: off`"
-    )]
-    Plain {
-        /// The platform.
-        platform: String,
-        /// Where its pilots come to.
-        host: String,
-    },
-    /// A store that jobs may name.
-    #[error(transparent)]
-    Stores(#[from] StoresError),
-    /// Few files may be open.
-    #[error(
-        "this process may have {0} files open (ulimit -n), and a manager needs at least {min}: raise that limit",
-        min = N_FILES_MIN
-    )]
-    Files(u64),
-    /// A thread.
-    #[error("failed to start a thread: {0}")]
-    Thread(#[source] std::io::Error),
-    /// It ended while it started: its log says why.
-    #[error("failed to start: {0}")]
-    Ended(#[from] Ended),
-}
-
-fn hint(error: &std::io::Error) -> &'static str {
-    match error.kind() {
-        std::io::ErrorKind::AddrInUse => " (another program listens there; choose another port)",
-        std::io::ErrorKind::PermissionDenied => " (ports below 1024 are for root; choose another port)",
-        std::io::ErrorKind::AddrNotAvailable => " (this host has no such address)",
-        _ => "",
-    }
-}
 
 /// Why a manager ended by itself.
 #[derive(Debug, thiserror::Error)]
@@ -263,9 +166,6 @@ const N_FILES_WANTED: u64 = 65_536;
 /// Files of our own: the store and its readers, platforms' commands, what libraries open.
 const N_FILES_OWN: u64 = 256;
 
-/// A manager with one pilot and a few visitors.
-const N_FILES_MIN: u64 = 64;
-
 /// Each pilot takes a connection or two, and the usual limit of files is far below what is allowed.
 fn raise_file_limit(is_offline: bool) -> Result<(), StartError> {
     if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE)
@@ -315,8 +215,8 @@ async fn prepare_users(
         return Ok(tokens.lend(&config.user, true)?);
     }
     let failed = |source| StartError::File { path: config.folder.join(users::REVOKED_FILE), source };
-    let whose = (config.folder.as_path(), config.user.as_str());
-    let (made, own) = users::prepare(tokens, whose, records, clock.now()).map_err(failed)?;
+    let prepared = tokens.prepare(&config.folder, &config.user, records, clock.now());
+    let (made, own) = prepared.map_err(failed)?;
     store.commit(&made)?;
     records.extend(made);
     for (spec, site) in &config.platforms {
@@ -487,7 +387,7 @@ pub async fn start(config: Config) -> Result<Manager, StartError> {
 fn let_in(config: &Config, access: &AccessFile, handle: &Handle, tokens: &Tokens) -> Result<(), StartError> {
     let path = write_access(&config.folder, access)?;
     tokens.users().own().written(&path, access);
-    tokio::spawn(users::keep_uses(handle.clone(), tokens.clone()));
+    tokio::spawn(users::keep_uses(handle.clone(), tokens.users().clone()));
     Ok(())
 }
 
@@ -620,20 +520,6 @@ fn listen(config: &Config) -> Result<Listening, StartError> {
     let name = if host.is_unspecified() { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { host };
     let address = SocketAddr::new(name, port);
     Ok(Listening { listener, address, url: format!("{}://{address}", scheme(identity.is_some())), identity })
-}
-
-/// How the API is reached.
-pub(crate) fn scheme(speaks_tls: bool) -> &'static str {
-    if speaks_tls { "https" } else { "http" }
-}
-
-/// Listens there.
-pub(crate) fn bind(address: SocketAddr) -> std::io::Result<tokio::net::TcpListener> {
-    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    // A port that the manager of before has just left is free.
-    socket.set_reuseaddr(true)?;
-    socket.bind(address)?;
-    socket.listen(N_WAITING_MAX)
 }
 
 fn access_file(

@@ -17,7 +17,7 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, pem::PemObject},
 };
 
-use crate::tokens::write_private;
+use crate::private_file::write_private;
 
 /// The certificate, for whoever is to trust it.
 const CERTIFICATE_FILE: &str = "certificate.pem";

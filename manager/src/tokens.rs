@@ -7,10 +7,7 @@
 //! (operator) and `u`; they are void.
 
 use std::{
-    fmt,
-    fs::{self, OpenOptions},
-    io::{self, Write},
-    os::unix::fs::OpenOptionsExt,
+    fmt, fs, io,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -22,9 +19,16 @@ use ring::{
     hmac,
     rand::{SecureRandom, SystemRandom},
 };
-use scheduler::{engine::interface::users::TokenId, ids::PilotId};
+use scheduler::{
+    engine::{interface::users::TokenId, record::Record},
+    ids::PilotId,
+    time::Time,
+};
 
-use crate::users::{Holder, Users, Void, Wanted};
+use crate::{
+    private_file::write_private,
+    users::{self, Drawn, Holder, Users, Void, Wanted},
+};
 
 /// The secret's file in the manager's folder.
 pub const SECRET_FILE: &str = "secret";
@@ -169,8 +173,28 @@ impl Tokens {
         Ok(drawn.text)
     }
 
+    /// The first token of the owner that was not revoked.
+    pub(crate) fn next_own(&self, owner: &str) -> Drawn {
+        users::next_own(&self.users, owner, |n| self.derive(owner, n))
+    }
+
+    /// The records that must be kept before the manager of this folder and owner starts, and the owner's token.
+    /// `records`: those of the store.
+    ///
+    /// # Errors
+    /// The file of revoked tokens cannot be read or written.
+    pub(crate) fn prepare(
+        &self,
+        folder: &Path,
+        owner: &str,
+        records: &[Record],
+        at: Time,
+    ) -> io::Result<(Vec<Record>, String)> {
+        users::prepare(&self.users, (folder, owner), records, at, |n| self.derive(owner, n))
+    }
+
     /// Id and secret part of the owner's token number `n`.
-    pub(crate) fn derive(&self, owner: &str, n: u64) -> (TokenId, String) {
+    fn derive(&self, owner: &str, n: u64) -> (TokenId, String) {
         let subject = format!("{n} {owner}");
         let id = hmac::sign(&self.key, &message("own id", &subject));
         let mut bits = [0; 6];
@@ -238,25 +262,6 @@ fn message(kind: &str, subject: &str) -> Vec<u8> {
     [DOMAIN, kind.as_bytes(), b"\0", subject.as_bytes()].concat()
 }
 
-/// Writes a file that only its owner may read, at once or not at all, and so that it is still there when
-/// the power fails.
-pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".{}.new", std::process::id()));
-    let draft = PathBuf::from(name);
-    let write = || {
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&draft, path)?;
-        path.parent().map_or(Ok(()), |folder| fs::File::open(folder)?.sync_all())
-    };
-    write().inspect_err(|_| {
-        // The first error is the one to tell; a draft left behind is overwritten next time.
-        let _ = fs::remove_file(&draft);
-    })
-}
-
 fn draw_secret() -> Result<[u8; SECRET_BYTES], TokensError> {
     let mut secret = [0; SECRET_BYTES];
     SystemRandom::new().fill(&mut secret).map_err(|_| TokensError::Random)?;
@@ -269,7 +274,8 @@ mod tests {
 
     use scheduler::ids::PilotId;
 
-    use super::{Bearer, NotTaken, Tokens, TokensError, write_private};
+    use super::{Bearer, NotTaken, Tokens, TokensError};
+    use crate::private_file::write_private;
 
     fn tokens() -> Tokens {
         Tokens::new(&[7; 32])

@@ -6,6 +6,7 @@
 
 mod own;
 mod revoked;
+mod shared_accounts;
 
 use std::{
     collections::BTreeMap,
@@ -35,9 +36,10 @@ use scheduler::{
 };
 use tokio::sync::watch;
 
-use crate::{accounts::Accounts, handle::Handle, tokens::Tokens};
+use crate::handle::Handle;
 pub(crate) use own::{next as next_own, prepare};
 pub(crate) use revoked::FILE as REVOKED_FILE;
+pub(crate) use shared_accounts::{Accounts, Sharing};
 
 /// What each token of a user begins with.
 pub(crate) const PREFIX: &str = "pfu_";
@@ -384,14 +386,14 @@ impl Users {
 }
 
 /// Keeps when tokens were last used, now and then, for as long as the manager lives.
-pub(crate) async fn keep_uses(handle: Handle, tokens: Tokens) {
+pub(crate) async fn keep_uses(handle: Handle, users: Arc<Users>) {
     loop {
         tokio::time::sleep(USE_INTERVAL).await;
-        let used = tokens.users().used_since_kept();
+        let used = users.used_since_kept();
         if used.is_empty() {
             continue;
         }
-        tokens.users().note(&Record::TokensUsed { used: used.clone(), at: Time(0) });
+        users.note(&Record::TokensUsed { used: used.clone(), at: Time(0) });
         if handle.tell(Event::TokensUsed { used }).await.is_err() {
             return;
         }

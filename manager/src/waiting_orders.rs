@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use scheduler::ids::{AllocationId, PlatformId};
 use tokio::sync::mpsc;
 
-use crate::platforms::Order;
+use crate::platforms::order::Order;
 
 /// What one platform is to do, in the order in which it was told, but for cancellations.
 #[derive(Default)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, de::Error};
 
-use crate::{quantity::Bytes, site};
+use crate::{quantity::Bytes, text};
 
 /// Of Nova's: entries of a server's metadata, less ours.
 const N_METADATA_MAX: usize = 100;
@@ -19,7 +19,7 @@ pub struct Cloud {
     #[serde(default, deserialize_with = "name")]
     pub cloud: Option<String>,
     /// That file; `None`: where all clients of OpenStack look for it.
-    #[serde(default, deserialize_with = "site::path")]
+    #[serde(default, deserialize_with = "text::path")]
     pub clouds_file: Option<String>,
     /// The image that servers boot, by name or id.
     #[serde(deserialize_with = "needed_name")]

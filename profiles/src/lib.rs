@@ -10,3 +10,4 @@ pub mod quantity;
 pub mod scaling;
 pub mod site;
 pub mod store;
+mod text;

@@ -18,6 +18,7 @@ use crate::{
         self, Reach, ResourceNames, Site, SshProgram,
         counted::{self, Said},
     },
+    text,
 };
 
 /// Bytes of a platform's name.
@@ -108,19 +109,19 @@ struct PlatformForm {
     user_core_hours: Option<CoreHours>,
     #[serde(default = "ten_seconds")]
     poll_interval: Duration,
-    #[serde(default, alias = "partition", alias = "class", deserialize_with = "site::word")]
+    #[serde(default, alias = "partition", alias = "class", deserialize_with = "text::word")]
     queue: Option<String>,
-    #[serde(default, deserialize_with = "site::word")]
+    #[serde(default, deserialize_with = "text::word")]
     account: Option<String>,
     #[serde(default, deserialize_with = "site::options")]
     options: Vec<String>,
-    #[serde(default, deserialize_with = "site::lines")]
+    #[serde(default, deserialize_with = "text::lines")]
     setup: Vec<String>,
-    #[serde(default, deserialize_with = "site::path")]
+    #[serde(default, deserialize_with = "text::path")]
     agent: Option<String>,
-    #[serde(default, deserialize_with = "site::path")]
+    #[serde(default, deserialize_with = "text::path")]
     folder: Option<String>,
-    #[serde(default, deserialize_with = "site::word")]
+    #[serde(default, deserialize_with = "text::word")]
     run_as: Option<String>,
     #[serde(default)]
     allow_shared_account: bool,
@@ -128,16 +129,16 @@ struct PlatformForm {
     ssh: Option<String>,
     #[serde(default, deserialize_with = "site::host::addresses")]
     hosts: Vec<String>,
-    #[serde(default, deserialize_with = "site::path")]
+    #[serde(default, deserialize_with = "text::path")]
     ssh_config: Option<String>,
     transport: Option<SshProgram>,
     #[serde(default, deserialize_with = "site::reach")]
     reach: Option<Reach>,
-    #[serde(default, deserialize_with = "site::word")]
+    #[serde(default, deserialize_with = "text::word")]
     parallel_environment: Option<String>,
-    #[serde(default, deserialize_with = "site::word")]
+    #[serde(default, deserialize_with = "text::word")]
     memory_resource: Option<String>,
-    #[serde(default, deserialize_with = "site::word")]
+    #[serde(default, deserialize_with = "text::word")]
     gpu_resource: Option<String>,
     openstack: Option<Cloud>,
     scaling: Option<Scaling>,

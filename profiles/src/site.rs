@@ -216,19 +216,6 @@ pub(crate) fn is_said_by_us(adapter: &str, option: &str) -> bool {
     blocks || letters.iter().any(|(letter, _)| ours.contains(&format!("-{letter}").as_str()))
 }
 
-/// The name of a queue or an account, as it goes into a command line.
-pub(crate) fn word<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
-    let word = String::deserialize(deserializer)?;
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.@:+,".contains(c);
-    match !word.is_empty() && !word.starts_with('-') && word.chars().all(is_plain) {
-        true => Ok(Some(word)),
-        false => Err(D::Error::custom(format!(
-            "found `{}`; write letters, digits and `-_.@:+,`, not beginning with `-`",
-            word.escape_debug()
-        ))),
-    }
-}
-
 pub(crate) fn options<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     let words = Vec::<String>::deserialize(deserializer)?;
     for word in &words {
@@ -272,25 +259,6 @@ pub(crate) fn is_keyword(option: &str) -> bool {
 pub(crate) fn is_of_the_site(option: &str) -> bool {
     let keyword = option.split('=').next().unwrap_or("").trim();
     !KEYWORDS_OF_OURS.iter().any(|ours| ours.eq_ignore_ascii_case(keyword))
-}
-
-pub(crate) fn lines<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
-    let lines = Vec::<String>::deserialize(deserializer)?;
-    match lines.iter().find(|line| line.chars().any(|c| c.is_control() && c != '\t')) {
-        Some(line) => Err(D::Error::custom(format!(
-            "found `{}`; write each line of shell as an entry of its own",
-            line.escape_debug()
-        ))),
-        None => Ok(lines),
-    }
-}
-
-pub(crate) fn path<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
-    let path = String::deserialize(deserializer)?;
-    match path.starts_with('/') && !path.chars().any(char::is_control) {
-        true => Ok(Some(path)),
-        false => Err(D::Error::custom(format!("found `{}`; write an absolute path", path.escape_debug()))),
-    }
 }
 
 #[cfg(test)]

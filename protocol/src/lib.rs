@@ -17,6 +17,7 @@ pub mod peers;
 pub mod pilot;
 pub mod policies;
 pub mod private;
+mod problem;
 pub mod sweep;
 pub mod template;
 pub mod ulimits;

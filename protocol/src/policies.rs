@@ -3,7 +3,10 @@
 use scheduler::policy::Policies;
 use serde_json::Value;
 
-use crate::{api::LayerView, job::nearest};
+use crate::{
+    api::LayerView,
+    problem::{nearest, sentence},
+};
 
 /// Policies of the papers that the engine does not compose, by layer, and why; `pilotfish reproduce` runs them, each in
 /// the world of its paper.
@@ -34,7 +37,7 @@ pub struct Refused {
 impl std::fmt::Display for Refused {
     /// A sentence of what was found, and what would be right.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}; {}", crate::job::sentence(&self.found), self.expected)
+        write!(f, "{}; {}", sentence(&self.found), self.expected)
     }
 }
 

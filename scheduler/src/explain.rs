@@ -12,12 +12,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     engine::{
-        interface::{
-            PlatformMode, QueueLoad, ScalingWay,
-            platform::{
-                price::Money,
-                scaling::{Ratio, ScalingChange},
-            },
+        interface::platform::{
+            platform_spec::PlatformMode,
+            price::Money,
+            queue_load::QueueLoad,
+            scaling::{Ratio, ScalingChange, ScalingWay},
         },
         record::because::Because,
     },

@@ -13,4 +13,6 @@ pub mod scenario;
 pub mod tla;
 
 mod agenda;
+mod auditor;
 mod draw;
+mod world;

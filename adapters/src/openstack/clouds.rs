@@ -3,14 +3,12 @@
 //! such files, and a test here compares.
 
 use std::{
+    ffi::OsString,
     io,
     path::{Path, PathBuf},
 };
 
-use super::{
-    credentials::Surroundings,
-    yaml::{Map, Node, python_bool, read},
-};
+use super::yaml::{Map, Node, python_bool, read};
 
 const SUFFIXES: [&str; 3] = ["yaml", "yml", "json"];
 
@@ -97,6 +95,28 @@ const VARIABLES: &[&str] = &[
     "verify",
     "insecure",
 ];
+
+/// What credentials are looked for in.
+pub(super) struct Surroundings<'a> {
+    /// A variable of the environment.
+    pub(super) variable: &'a dyn Fn(&str) -> Option<OsString>,
+    /// Reads a file.
+    pub(super) file: &'a dyn Fn(&Path) -> io::Result<Vec<u8>>,
+}
+
+impl Surroundings<'_> {
+    /// A variable that is a text; `None`: it is empty, or there is none. Errors: it is no text.
+    pub(super) fn text(&self, name: &str) -> Result<Option<String>, String> {
+        let text = (self.variable)(name).filter(|value| !value.is_empty()).map(OsString::into_string);
+        text.transpose()
+            .map_err(|_| format!("{name}: found a character that is not in UTF-8; write it in UTF-8"))
+    }
+
+    /// The same of one that is a path, which may hold any bytes.
+    pub(super) fn path(&self, name: &str) -> Option<PathBuf> {
+        (self.variable)(name).filter(|value| !value.is_empty()).map(PathBuf::from)
+    }
+}
 
 /// The settings of one cloud.
 pub(super) struct Entry {

@@ -1,16 +1,12 @@
 //! Who we are to a cloud: what `clouds.yaml` and its like, or `OS_*`, say, as openstacksdk understands them.
 
-use std::{
-    ffi::OsString,
-    fmt, io,
-    path::{Path, PathBuf},
-};
+use std::{fmt, path::Path};
 
 use reqwest::header::HeaderValue;
 use serde_json::{Value, json};
 
 use super::{
-    clouds::Entry,
+    clouds::{Entry, Surroundings},
     tls::Tls,
     wire::{Service, Trouble},
     yaml::Node,
@@ -71,28 +67,6 @@ enum Who {
     User { user: Value, password: Secret, scope: Value },
     /// A token, and what the one is for that is made of it.
     Token { token: Secret, scope: Value },
-}
-
-/// What credentials are looked for in.
-pub(super) struct Surroundings<'a> {
-    /// A variable of the environment.
-    pub(super) variable: &'a dyn Fn(&str) -> Option<OsString>,
-    /// Reads a file.
-    pub(super) file: &'a dyn Fn(&Path) -> io::Result<Vec<u8>>,
-}
-
-impl Surroundings<'_> {
-    /// A variable that is a text; `None`: it is empty, or there is none. Errors: it is no text.
-    pub(super) fn text(&self, name: &str) -> Result<Option<String>, String> {
-        let text = (self.variable)(name).filter(|value| !value.is_empty()).map(OsString::into_string);
-        text.transpose()
-            .map_err(|_| format!("{name}: found a character that is not in UTF-8; write it in UTF-8"))
-    }
-
-    /// The same of one that is a path, which may hold any bytes.
-    pub(super) fn path(&self, name: &str) -> Option<PathBuf> {
-        (self.variable)(name).filter(|value| !value.is_empty()).map(PathBuf::from)
-    }
 }
 
 impl Credentials {
@@ -278,6 +252,8 @@ fn endpoint(entry: &Entry, service: Service) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::{ffi::OsString, io};
+
     use super::*;
     use crate::openstack::tls::Named;
 

@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 use super::{
     DELETE_AGAIN, OpenStack,
     choice::{choose, choose_flavor, choose_networks, in_use, n_servers_max, read_flavors},
-    credentials::{Credentials, Surroundings},
+    clouds::Surroundings,
+    credentials::Credentials,
     identity::{Microversion, endpoints, life},
     locked,
     placement::read_provider,

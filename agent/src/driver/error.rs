@@ -2,7 +2,7 @@
 
 use std::{io, path::PathBuf};
 
-use crate::{client::ClientError, spool::SpoolError};
+use crate::{arrival::OpenSpoolError, client::ClientError, spool::SpoolError};
 
 /// Why a pilot ends without having left properly.
 #[derive(Debug, thiserror::Error)]
@@ -51,4 +51,13 @@ pub enum DriverError {
         /// How many.
         n_reports: usize,
     },
+}
+
+impl From<OpenSpoolError> for DriverError {
+    fn from(error: OpenSpoolError) -> DriverError {
+        match error {
+            OpenSpoolError::Folder { path, source } => DriverError::Folder { path, source },
+            OpenSpoolError::Spool(error) => DriverError::Spool(error),
+        }
+    }
 }

@@ -12,11 +12,8 @@ use scheduler::{
     policy::stealing::hunt::{victim, whom_to_ask},
 };
 
-use super::Directory;
-use crate::{
-    client::{Client, random},
-    staging::Ways,
-};
+use super::{Directory, PeerClients};
+use crate::client::{Client, random};
 
 /// Who does not answer in this time is not asked again for a while.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -24,18 +21,18 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const KNOWN: Duration = Duration::from_secs(1);
 
 /// Asks others for tasks.
-pub async fn hunt(directory: &Directory, client: &Client, ways: &Ways) -> Hunted {
+pub async fn hunt(directory: &Directory, client: &Client, peers: &PeerClients) -> Hunted {
     let is_old = directory.state().known_at.is_none_or(|at| at.elapsed() > KNOWN);
     if is_old && directory.exchange(client, Vec::new(), Vec::new()).await.is_err() {
         return Hunted::InVain;
     }
     let asked = directory.some_peers(&mut Luck::new(random()));
-    let loads = join_all(asked.iter().map(|peer| ask(directory, ways, peer, None))).await;
+    let loads = join_all(asked.iter().map(|peer| ask(directory, peers, peer, None))).await;
     let loads = loads.into_iter().enumerate().map(|(at, load)| (at, load.unwrap_or(0) as usize));
     let (thief, session) = directory.who_asks();
     match victim(loads) {
         Some(victim) => {
-            let n_tasks = ask(directory, ways, &asked[victim], Some(thief)).await.unwrap_or(0);
+            let n_tasks = ask(directory, peers, &asked[victim], Some(thief)).await.unwrap_or(0);
             directory.note_taken(n_tasks);
             if n_tasks > 0 { Hunted::Promised } else { Hunted::InVain }
         }
@@ -53,10 +50,10 @@ pub async fn ask_manager(client: &Client, session: &str, pilot: PilotId) -> Hunt
 }
 
 /// Asks how much there is, or for some of it.
-async fn ask(directory: &Directory, ways: &Ways, peer: &Peer, thief: Option<PilotId>) -> Option<u64> {
+async fn ask(directory: &Directory, peers: &PeerClients, peer: &Peer, thief: Option<PilotId>) -> Option<u64> {
     let token = directory.token()?;
     let answer = async {
-        let client = ways.peer(peer)?;
+        let client = peers.of(peer)?;
         let request = match thief {
             None => client.get(format!("{}{PEER_LOAD_PATH}", peer.url)),
             Some(thief) => client.post(format!("{}{PEER_STEAL_PATH}", peer.url)).body(thief.0.to_string()),

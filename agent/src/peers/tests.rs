@@ -9,13 +9,10 @@ use std::{
 use protocol::peers::{PEER_LOAD_PATH, PEER_OBJECTS_PATH, PEER_STEAL_PATH, Peer};
 use scheduler::{digest::Digest, ids::PilotId, luck::Luck, pilot::Hunted};
 
-use super::{Asks, Directory, Endpoint, hunt};
+use super::{Asks, Directory, Endpoint, PeerClients, hunt};
 use crate::{
     client::Client,
-    staging::{
-        Ways,
-        cache::{Cache, CachePlace},
-    },
+    staging::cache::{Cache, CachePlace},
 };
 
 /// Nobody is there.
@@ -24,7 +21,7 @@ const MANAGER: &str = "http://127.0.0.1:1";
 struct Scene {
     peer: Peer,
     directory: Arc<Directory>,
-    ways: Ways,
+    clients: PeerClients,
     sha256: Digest,
     /// Who has asked for tasks.
     thieves: Arc<Mutex<Vec<PilotId>>>,
@@ -57,9 +54,8 @@ impl Scene {
             let _ = answer.send(thief.0 * 2);
         });
         tokio::spawn(endpoint.serve(Arc::clone(&directory), cache, asks));
-        let ways = Ways::new(MANAGER, None).unwrap();
         let peer = Peer { pilot, url, certificate_sha256 };
-        Scene { peer, directory, ways, sha256, thieves, _folder: folder }
+        Scene { peer, directory, clients: PeerClients::default(), sha256, thieves, _folder: folder }
     }
 
     /// It knows these, and that there are so many in all: it need not ask the manager for a while.
@@ -71,7 +67,7 @@ impl Scene {
 
     /// It has nothing to do. The manager is not there, so it is for the others alone to help.
     async fn hunts(&self) -> Hunted {
-        hunt(&self.directory, &Client::new(MANAGER, None).unwrap(), &self.ways).await
+        hunt(&self.directory, &Client::new(MANAGER, None).unwrap(), &self.clients).await
     }
 
     fn was_asked_by(&self) -> Vec<PilotId> {
@@ -79,14 +75,14 @@ impl Scene {
     }
 
     async fn get(&self, token: &str, path: &str) -> (u16, String) {
-        let client = self.ways.peer(&self.peer).unwrap();
+        let client = self.clients.of(&self.peer).unwrap();
         let request = client.get(format!("{}{path}", self.peer.url)).bearer_auth(token);
         let response = request.send().await.unwrap();
         (response.status().as_u16(), response.text().await.unwrap())
     }
 
     async fn steal(&self, token: &str, word: &'static str) -> (u16, String) {
-        let client = self.ways.peer(&self.peer).unwrap();
+        let client = self.clients.of(&self.peer).unwrap();
         let request =
             client.post(format!("{}{PEER_STEAL_PATH}", self.peer.url)).bearer_auth(token).body(word);
         let response = request.send().await.unwrap();
@@ -104,7 +100,7 @@ async fn whoever_shows_the_platforms_token_or_the_one_before_is_served_and_nobod
     assert_eq!(scene.get("wrong", &object).await, (401, String::new()));
     assert_eq!(scene.get("", PEER_LOAD_PATH).await, (401, String::new()));
     let other = Peer { certificate_sha256: Digest([1; 32]), ..scene.peer.clone() };
-    let client = scene.ways.peer(&other).unwrap();
+    let client = scene.clients.of(&other).unwrap();
     let refused = client.get(format!("{}{object}", other.url)).bearer_auth("new").send().await;
     assert!(refused.is_err(), "it shows another certificate");
 }

@@ -7,10 +7,12 @@ use std::{
     fs::File,
     io::{self, Read},
     mem,
-    os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
+    os::fd::{AsRawFd, OwnedFd, RawFd},
 };
 
 use protocol::kept;
+
+use crate::sys::pipe::{pipe, set_nonblocking};
 
 /// At most so many full buffers are read from one pipe in one turn, so that others get theirs.
 const N_READS_MAX: usize = 16;
@@ -176,33 +178,6 @@ impl Pipes {
         }
         kept
     }
-}
-
-/// A pipe with both ends closed on exec: (read, write).
-///
-/// # Errors
-/// No descriptors left.
-pub(crate) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
-    let mut ends = [-1; 2];
-    // SAFETY: room for two descriptors, owned by nobody else afterwards.
-    unsafe {
-        if libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok((OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])))
-    }
-}
-
-/// Makes reads and writes return at once.
-///
-/// # Errors
-/// The descriptor does not allow it.
-pub(crate) fn set_nonblocking(fd: RawFd) -> io::Result<()> {
-    // SAFETY: no memory is passed. Pipes of ours have no other status flags to keep.
-    if unsafe { libc::fcntl(fd, libc::F_SETFL, libc::O_NONBLOCK) } < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -19,25 +19,19 @@ use std::{
 };
 
 use super::{
-    Environment, Exit, Launch, Outcome, Peek, Peeked,
+    Exit, Launch, Outcome, Peek, Peeked,
     capture::{PipeSlot, Pipes},
-    ending::{Ending, Lingering, Then},
-    family::{Family, kill_group},
-    memory,
+    child::{Child, Ended, Ending, Role, micros},
+    ending::{Families, Then, end_due},
+    family::kill_group,
     prepare::{Failed, Null, Prepared, Target},
     program::Programs,
-    residents::Resident,
+    resident::Resident,
+    schedstat::schedstat,
     start::{Stack, last_errno},
     wake::{Bell, BellOwner},
 };
-use crate::starvation::schedstat;
 
-/// How often memory limits are looked at.
-const MEMORY_INTERVAL: Duration = Duration::from_millis(200);
-/// … and that of programs without a limit: when memory runs out, it is known which of them held much.
-const UNLIMITED_MEMORY_INTERVAL: Duration = Duration::from_secs(2);
-/// Of those that hold more, pages that several processes have in common are counted once.
-const EXACT_FROM_BYTES: u64 = 1 << 30;
 /// One read of a pipe: its default capacity.
 const BUFFER_BYTES: usize = 64 * 1024;
 /// Events taken in one turn.
@@ -75,7 +69,7 @@ pub(super) struct Processes {
     /// Resident programs that questions were put down for.
     pub(super) asked: Vec<libc::pid_t>,
     /// Families that are waited for.
-    pub(super) lingering: Vec<Lingering>,
+    pub(super) lingering: Families,
     pub(super) exits: Vec<Exit>,
     pub(super) buffer: Box<[u8]>,
     memory_check_at: Option<Instant>,
@@ -83,75 +77,6 @@ pub(super) struct Processes {
     schedstat_read_at: Option<Instant>,
     /// Not to be sent to another thread: the children would not be its own.
     not_send: PhantomData<*const ()>,
-}
-
-/// A running process.
-pub(super) struct Child {
-    pub(super) role: Role,
-    pub(super) started: Instant,
-    stdout: Option<PipeSlot>,
-    pub(super) stderr: Option<PipeSlot>,
-    /// When to act next: the time limit, or the end of the grace.
-    pub(super) deadline: Option<Instant>,
-    grace: Duration,
-    pub(super) ending: Option<Ending>,
-    /// Whether it did not ignore a signal that all processes got.
-    was_signalled: bool,
-    /// It is to be signalled when its deadline is over; then it has so long until it is killed.
-    pub(super) due: Option<Duration>,
-    /// What it was started with: its family's mark.
-    pub(super) environment: Environment,
-    /// Once it was signalled.
-    pub(super) family: Option<Family>,
-    memory_limit_bytes: u64,
-    /// What it held, with its descendants, when that was found to be too much.
-    excess_bytes: u64,
-    /// The most that it was seen to hold, with its descendants.
-    family_bytes: u64,
-    /// When that was looked at last.
-    memory_seen_at: Instant,
-}
-
-impl Child {
-    /// How often its memory is looked at.
-    fn memory_interval(&self) -> Duration {
-        if self.memory_limit_bytes > 0 { MEMORY_INTERVAL } else { UNLIMITED_MEMORY_INTERVAL }
-    }
-
-    /// Looks at the memory of its family, and ends it if that is more than its limit.
-    fn see_memory(&mut self, pid: libc::pid_t, now: Instant) {
-        let is_limited = self.memory_limit_bytes > 0;
-        let limit = if is_limited { self.memory_limit_bytes } else { EXACT_FROM_BYTES };
-        let held = memory::held_bytes(pid, limit);
-        self.memory_seen_at = now;
-        self.family_bytes = self.family_bytes.max(held);
-        if is_limited && held > limit {
-            self.excess_bytes = held;
-            self.end(Ending::MemoryLimit, Duration::ZERO);
-        }
-    }
-}
-
-/// What a process is for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Role {
-    /// One task.
-    Task { token: u64 },
-    /// Tasks one after another.
-    Resident { resident: u64 },
-}
-
-/// How a process ended and what it used.
-pub(super) struct Ended {
-    pub(super) outcome: Outcome,
-    pub(super) cpu_us: u64,
-    pub(super) peak_memory_bytes: u64,
-    read_bytes: u64,
-    write_bytes: u64,
-    /// Whether nobody was left in its process group.
-    was_last_of_group: bool,
-    /// How long it computed and waited for a CPU, if that was read.
-    scheduled_ns: Option<[u64; 2]>,
 }
 
 impl Processes {
@@ -185,7 +110,7 @@ impl Processes {
             children: HashMap::new(),
             residents: HashMap::new(),
             asked: Vec::new(),
-            lingering: Vec::new(),
+            lingering: Families::default(),
             exits: Vec::new(),
             buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
             memory_check_at: None,
@@ -244,23 +169,7 @@ impl Processes {
                 return Err(failed);
             }
         };
-        let child = Child {
-            role,
-            started,
-            stdout,
-            stderr,
-            deadline: launch.time_limit.and_then(|limit| started.checked_add(limit)),
-            grace: launch.grace,
-            ending: None,
-            was_signalled: false,
-            due: None,
-            environment: launch.environment,
-            family: None,
-            memory_limit_bytes: launch.memory_limit_bytes,
-            excess_bytes: 0,
-            family_bytes: 0,
-            memory_seen_at: started,
-        };
+        let child = Child::new(role, launch, [stdout, stderr], started);
         let check_at = started + child.memory_interval();
         if self.memory_check_at.is_none_or(|at| check_at < at) {
             self.memory_check_at = Some(check_at);
@@ -353,8 +262,7 @@ impl Processes {
 
     fn next_deadline(&self) -> Option<Instant> {
         let deadlines = self.children.values().filter_map(|child| child.deadline);
-        let looks = self.lingering.iter().map(|lingering| lingering.look_at);
-        deadlines.chain(looks).chain(self.memory_check_at).min()
+        deadlines.chain(self.lingering.next_look()).chain(self.memory_check_at).min()
     }
 
     fn on_event(&mut self, watched: Watched) {
@@ -436,14 +344,14 @@ impl Processes {
         let (stdout, stderr, was_last_of_group) = (child.stdout, child.stderr, ended.was_last_of_group);
         if child.ending.is_some() {
             let exit = Box::new(exit);
-            self.linger(&mut child, Then::Tell { exit, stdout, stderr, was_last_of_group });
+            self.lingering.add(&mut child, Then::Tell { exit, stdout, stderr, was_last_of_group });
         } else {
             self.tell(exit, stdout, stderr, was_last_of_group);
         }
     }
 
     /// Tells a task's end with the rest of its output.
-    pub(super) fn tell(
+    fn tell(
         &mut self,
         mut exit: Exit,
         stdout: Option<PipeSlot>,
@@ -493,8 +401,19 @@ impl Processes {
         if self.memory_check_at.is_some_and(|at| at <= now) {
             self.check_memory(now);
         }
-        self.end_due(now, is_busy);
-        self.look_after(now);
+        end_due(&mut self.children, now, is_busy);
+        for then in self.lingering.look_after(now) {
+            self.go_on(then);
+        }
+    }
+
+    fn go_on(&mut self, then: Then) {
+        match then {
+            Then::Tell { exit, stdout, stderr, was_last_of_group } => {
+                self.tell(*exit, stdout, stderr, was_last_of_group);
+            }
+            Then::Restart { resident } => self.restart_resident(resident),
+        }
     }
 
     fn check_memory(&mut self, now: Instant) {
@@ -550,52 +469,11 @@ impl Drop for Processes {
     }
 }
 
-impl Ended {
-    fn new(status: libc::c_int, usage: &libc::rusage, was_last_of_group: bool) -> Ended {
-        let outcome = if libc::WIFSIGNALED(status) {
-            Outcome::Signal(libc::WTERMSIG(status))
-        } else {
-            Outcome::Code(libc::WEXITSTATUS(status))
-        };
-        let time = |t: libc::timeval| t.tv_sec.unsigned_abs() * 1_000_000 + t.tv_usec.unsigned_abs();
-        Ended {
-            outcome,
-            cpu_us: time(usage.ru_utime) + time(usage.ru_stime),
-            peak_memory_bytes: peak_memory_bytes(usage),
-            read_bytes: usage.ru_inblock.unsigned_abs() * 512,
-            write_bytes: usage.ru_oublock.unsigned_abs() * 512,
-            was_last_of_group,
-            scheduled_ns: None,
-        }
-    }
-}
-
-/// The kernel's own counts of one process differ by so much: it sums them up only now and then.
-const OWN_MEMORY_MARGIN_KIB: libc::c_long = 1024;
-
-/// A process's peak memory; 0 when it is not above our own. The kernel counts what the process was
-/// before it became the task's program, which with vfork is this agent: anything smaller is hidden.
-fn peak_memory_bytes(usage: &libc::rusage) -> u64 {
-    // SAFETY: an all-zero rusage is a valid one, and getrusage only writes to it.
-    let own = unsafe {
-        let mut own: libc::rusage = std::mem::zeroed();
-        libc::getrusage(libc::RUSAGE_SELF, &mut own);
-        own
-    };
-    let is_its_own = usage.ru_maxrss > own.ru_maxrss.saturating_add(OWN_MEMORY_MARGIN_KIB);
-    if is_its_own { usage.ru_maxrss.unsigned_abs() * 1024 } else { 0 }
-}
-
-/// A duration in whole microseconds.
 /// Whether a process ignores a signal, by the text of its `/proc/PID/status`.
 fn is_ignored(status: &str, signal: libc::c_int) -> bool {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
     u32::try_from(signal - 1).ok().and_then(|bit| mask.checked_shr(bit)).is_some_and(|rest| rest & 1 == 1)
-}
-
-pub(super) fn micros(duration: Duration) -> u64 {
-    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
 impl Watched {

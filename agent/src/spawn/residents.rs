@@ -10,78 +10,27 @@ use std::{
     io::{self, Read, Write},
     mem,
     os::fd::AsRawFd,
-    sync::Arc,
     time::{Duration, Instant},
 };
 
 use super::{
     Exit, Launch, Outcome, Output,
-    capture::{HeadTail, pipe, set_nonblocking},
-    ending::{Ending, Then},
-    memory,
+    capture::HeadTail,
+    child::{Child, Ended, Ending, Role},
+    ending::Then,
     prepare::{Failed, Prepared, Target},
-    processes::{Child, Ended, Processes, Role, Watched, micros},
+    processes::{Processes, Watched},
+    resident::{Ask, Asked, Resident, Running},
 };
-use crate::resident::read_reply;
+use crate::{
+    resident::read_reply,
+    sys::pipe::{pipe, set_nonblocking},
+};
 
 /// The longest answer; a program that writes more without a line end is broken.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
-/// How often a resident's memory is looked at.
-const MEMORY_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a program has to end after its input is closed.
 const STOP_GRACE: Duration = Duration::from_secs(2);
-
-/// A task for a resident program.
-#[derive(Clone, Debug)]
-pub struct Ask {
-    /// The caller's own number; comes back with the [`Exit`].
-    pub token: u64,
-    /// Which resident program: the caller's own number too.
-    pub resident: u64,
-    /// How to start it if it is not there. Its time limit, token and stdin are not used.
-    pub launch: Arc<Launch>,
-    /// What to ask, without the line end.
-    pub question: String,
-    /// How long it may take.
-    pub time_limit: Option<Duration>,
-}
-
-/// A resident program, or the place of one that has ended.
-pub(super) struct Resident {
-    launch: Arc<Launch>,
-    running: Option<Running>,
-    /// Asked and not answered, in order.
-    queue: VecDeque<Asked>,
-    /// It was ended, and what it had started is not gone yet: it is started again after that.
-    is_lingering: bool,
-}
-
-struct Running {
-    pid: libc::pid_t,
-    stdin: File,
-    stdout: File,
-    /// Written by us and not yet taken by the pipe.
-    unsent: Vec<u8>,
-    is_waiting_for_room: bool,
-    /// An answer's beginning.
-    partial: Vec<u8>,
-    /// It has closed its standard output and should be about to end.
-    is_mute: bool,
-    /// It has been asked what it is not to answer: it must go after the answer that it is at.
-    knows_withdrawn: bool,
-    /// When the first of the queue was begun.
-    since: Instant,
-    cpu_us_before: u64,
-    memory_bytes: u64,
-    memory_seen_at: Option<Instant>,
-}
-
-struct Asked {
-    token: u64,
-    question: String,
-    time_limit: Option<Duration>,
-    is_cancelled: bool,
-}
 
 impl Processes {
     /// Gives a task to a resident program.
@@ -366,7 +315,7 @@ impl Processes {
         let Some(mut child) = self.children.remove(&pid) else { return };
         let is_lingering = child.ending.is_some();
         if is_lingering {
-            self.linger(&mut child, Then::Restart { resident: number });
+            self.lingering.add(&mut child, Then::Restart { resident: number });
         }
         let stderr = self.finish_output(child.stderr, false);
         let is_of = |running: &mut Running| running.pid == pid;
@@ -416,25 +365,6 @@ impl Processes {
     }
 }
 
-impl Running {
-    /// The end of the task it was at; the next one begins.
-    fn exit(&mut self, token: u64, outcome: Outcome) -> Exit {
-        let now = Instant::now();
-        if self.memory_seen_at.is_none_or(|at| now.duration_since(at) > MEMORY_INTERVAL) {
-            self.memory_seen_at = Some(now);
-            self.memory_bytes = memory::resident_bytes(self.pid).unwrap_or(self.memory_bytes);
-        }
-        let cpu_us = cpu_us(self.pid).unwrap_or(self.cpu_us_before);
-        let mut exit = Exit::new(token, outcome, self.since);
-        exit.wall_us = micros(now.duration_since(self.since));
-        exit.cpu_us = cpu_us.saturating_sub(self.cpu_us_before);
-        exit.peak_memory_bytes = self.memory_bytes;
-        self.since = now;
-        self.cpu_us_before = cpu_us;
-        exit
-    }
-}
-
 /// What an answer's output becomes under the limit of the stream it stands for.
 fn limited(output: String, stream: &Output) -> (Vec<u8>, bool) {
     match stream {
@@ -446,14 +376,4 @@ fn limited(output: String, stream: &Output) -> (Vec<u8>, bool) {
         Output::Archive { .. } => (output.into_bytes(), false),
         Output::Discard | Output::File(_) => (Vec::new(), false),
     }
-}
-
-/// CPU time of a whole process so far in microseconds; `None` when it is gone.
-fn cpu_us(pid: libc::pid_t) -> Option<u64> {
-    // How the kernel numbers other processes' clocks; the C library's function only adds a check.
-    let clock = (!pid << 3) | 2;
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is to a local.
-    let result = unsafe { libc::clock_gettime(clock, &mut time) };
-    (result == 0).then(|| time.tv_sec.unsigned_abs() * 1_000_000 + time.tv_nsec.unsigned_abs() / 1000)
 }

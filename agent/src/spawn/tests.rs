@@ -9,9 +9,9 @@ use std::{
 };
 
 use super::{
-    Ask, Environment, Exit, Inbox, Launch, Order, Outcome, Output, Spawner, processes::Processes, serve,
+    Ask, Environment, Exit, Inbox, Launch, Order, Outcome, Output, Spawner, processes::Processes,
+    schedstat::schedstat, serve,
 };
-use crate::starvation::schedstat;
 
 /// Longer than anything here takes on the slowest machine; only a failing test waits for it.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -533,7 +533,7 @@ fn program_ends_with_the_thread_that_started_it() {
         let mut processes = super::Processes::new(None).unwrap();
         let launch = shell("sleep 600");
         let prepared = super::prepare::Prepared::new(&launch, &mut processes.pipes);
-        let role = super::processes::Role::Task { token: 1 };
+        let role = super::child::Role::Task { token: 1 };
         let pid = processes.begin(launch, prepared.ok().unwrap(), role, std::time::Instant::now());
         std::mem::forget(processes);
         pid.ok().unwrap()

@@ -29,7 +29,7 @@ use super::{
     is_full, lock, node,
     others::Others,
     transfer,
-    transfer::{Download, N_SILENT_MAX, Partial, Trouble},
+    transfer::{Download, N_SILENT_MAX, Partial, trouble::Trouble},
     waits::Progress,
 };
 use crate::{client::backoff, peers::Origin, sha256};

@@ -20,7 +20,7 @@ use super::{
     Mover, N_TRIES, Outputs, cache,
     held::{Held, beside},
     left, lock, node, place, transfer,
-    transfer::Trouble,
+    transfer::trouble::Trouble,
     unread,
 };
 use crate::{client::backoff, opened, parts};

@@ -245,7 +245,7 @@ impl Mover {
     pub(super) async fn hunt(&self) {
         let Who { pilot, session } = lock(&self.who).clone();
         let hunted = match (&self.near, &self.client, pilot) {
-            (Some((directory, client)), _, _) => peers::hunt(directory, client, &self.ways).await,
+            (Some((directory, client)), _, _) => peers::hunt(directory, client, &self.ways.peers).await,
             (None, Some(client), Some(pilot)) => peers::ask_manager(client, &session, pilot).await,
             (None, _, _) => Hunted::InVain,
         };

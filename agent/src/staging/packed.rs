@@ -26,7 +26,7 @@ use super::{
     lock, node, place,
     place::Stop,
     transfer,
-    transfer::Trouble,
+    transfer::trouble::Trouble,
     waits::Progress,
 };
 use crate::{client::backoff, opened, peers::Origin, private, sha256};

@@ -8,7 +8,7 @@ use protocol::{
 use reqwest::{Response, StatusCode, header};
 use serde::de::DeserializeOwned;
 
-use super::transfer::{Trouble, cause};
+use super::transfer::trouble::{Trouble, cause};
 
 /// So many bytes are read of a refusal.
 const REFUSAL_BYTES_MAX: usize = 16 << 10;

@@ -1,14 +1,10 @@
 //! One file over the network: from the manager or an address into the cache, from a folder to the manager.
 //! Streams; whether to try again is for who asks.
 
-use std::{
-    collections::HashMap,
-    fs::File,
-    io,
-    path::PathBuf,
-    sync::{Mutex, PoisonError},
-    time::{Duration, Instant},
-};
+pub(super) mod pace;
+pub(super) mod trouble;
+
+use std::{fs::File, io, path::PathBuf, time::Duration};
 
 use protocol::{
     job::limits::OBJECT_BYTES_MAX,
@@ -31,6 +27,10 @@ use scheduler::{
 };
 use tokio::time::timeout;
 
+use self::{
+    pace::Pace,
+    trouble::{Trouble, cause},
+};
 use super::{
     cache::{Cache, Part},
     netrc,
@@ -43,11 +43,10 @@ use super::{
 };
 use crate::{
     client::{ClientError, address_pin},
+    peers::PeerClients,
     pin,
 };
 
-/// Whoever sends or takes less than this on average, in bytes a second, stands still.
-const FLOOR_BYTES_PER_S: f64 = 256.0;
 /// How long connecting may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Whoever sends nothing for so long sends no more.
@@ -62,60 +61,8 @@ pub(super) const N_SILENT_MAX: u32 = 3;
 const SILENT_PART: u32 = 6;
 /// Who we are for servers of the network.
 const USER_AGENT: &str = concat!("pilotfish/", env!("CARGO_PKG_VERSION"));
-/// The same of pilots of the platform, who are near: else there are others.
-const PEER_CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-const PEER_READ_TIMEOUT: Duration = Duration::from_secs(10);
-/// Pilots to which connections are kept at most.
-const N_PEERS_MAX: usize = 64;
 /// Before more than this is sent, it is asked whether it is there.
 const ASKED_BYTES_MIN: u64 = 1 << 20;
-
-/// Why a transfer failed.
-#[derive(Debug)]
-pub enum Trouble {
-    /// The manager is not there, or has no time: no fault of the transfer.
-    Away(String),
-    /// The manager has no room for it, which somebody will have to make.
-    Full(String),
-    /// It may go better the next time.
-    Brief(String),
-    /// The server of that name sends nothing.
-    Silent { server: String, what: String },
-    /// It will not.
-    Lasting(String),
-    /// It will not: there is no such file.
-    Missing(String),
-    /// This node's disk.
-    Disk(io::Error),
-}
-
-impl Trouble {
-    /// What was said, unless it is the disk's.
-    pub fn words(&self) -> Option<&str> {
-        match self {
-            Trouble::Away(what)
-            | Trouble::Full(what)
-            | Trouble::Brief(what)
-            | Trouble::Silent { what, .. }
-            | Trouble::Lasting(what)
-            | Trouble::Missing(what) => Some(what),
-            Trouble::Disk(_) => None,
-        }
-    }
-
-    /// The same, told in other words.
-    fn told(self, told: impl FnOnce(String) -> String) -> Trouble {
-        match self {
-            Trouble::Away(what) => Trouble::Away(told(what)),
-            Trouble::Full(what) => Trouble::Full(told(what)),
-            Trouble::Brief(what) => Trouble::Brief(told(what)),
-            Trouble::Silent { server, what } => Trouble::Silent { server, what: told(what) },
-            Trouble::Lasting(what) => Trouble::Lasting(told(what)),
-            Trouble::Missing(what) => Trouble::Missing(told(what)),
-            Trouble::Disk(error) => Trouble::Disk(error),
-        }
-    }
-}
 
 /// Why another pilot does not give an object.
 #[derive(Debug)]
@@ -175,8 +122,8 @@ pub struct Ways {
     /// Why nobody can be trusted there, on a node where that is so.
     distrust: Option<String>,
     url: String,
-    /// By their certificates.
-    peers: Mutex<HashMap<Digest, reqwest::Client>>,
+    /// The ways to other pilots.
+    pub(super) peers: PeerClients,
     /// Names and passwords for servers of the network.
     pub(super) netrc: Option<PathBuf>,
     /// How long a server of the network may send nothing.
@@ -222,7 +169,7 @@ impl Ways {
         let world = to_world().read_timeout(READ_TIMEOUT).build().map_err(ClientError::Setup)?;
         // To follow a redirection would be to ask for a page instead of sending a file.
         let world_up = to_world().redirect(Policy::none()).build().map_err(ClientError::Setup)?;
-        let (netrc, peers, silences) = (netrc::path(), Mutex::default(), Silences::default());
+        let (netrc, peers, silences) = (netrc::path(), PeerClients::default(), Silences::default());
         Ok(Ways {
             manager,
             world,
@@ -412,7 +359,7 @@ impl Ways {
         cache: &Cache,
         n_expected: u64,
     ) -> Result<Part, NoGift> {
-        let client = self.peer(peer).map_err(|error| NoGift::Away(cause(&error)))?;
+        let client = self.peers.of(peer).map_err(|error| NoGift::Away(cause(&error)))?;
         let request = client.get(format!("{}{PEER_OBJECTS_PATH}/{sha256}", peer.url)).bearer_auth(token);
         let response = request.send().await.map_err(|error| NoGift::Away(cause(&error)))?;
         match response.status() {
@@ -430,29 +377,6 @@ impl Ways {
             | Trouble::Lasting(what)
             | Trouble::Missing(what) => NoGift::Away(what),
         })
-    }
-
-    /// The way to another pilot.
-    ///
-    /// # Errors
-    /// There can be no client.
-    pub fn peer(&self, peer: &Peer) -> reqwest::Result<reqwest::Client> {
-        let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(client) = peers.get(&peer.certificate_sha256) {
-            return Ok(client.clone());
-        }
-        let client = reqwest::Client::builder()
-            .no_proxy()
-            .connect_timeout(PEER_CONNECT_TIMEOUT)
-            .read_timeout(PEER_READ_TIMEOUT)
-            .redirect(Policy::none())
-            .tls_backend_preconfigured(pin::tls_config(peer.certificate_sha256.0))
-            .build()?;
-        if peers.len() >= N_PEERS_MAX {
-            peers.clear();
-        }
-        peers.insert(peer.certificate_sha256, client.clone());
-        Ok(client)
     }
 
     /// What is at an address. A download that broke off goes on where the server can do that and the file is the same.
@@ -676,54 +600,9 @@ async fn go_on(
     Err(trouble)
 }
 
-/// How fast something comes: so much at least within the time that is waited.
-struct Pace {
-    patience: Duration,
-    since: Instant,
-    n_bytes: u64,
-}
-
-impl Pace {
-    fn new(patience: Duration) -> Pace {
-        Pace { patience, since: Instant::now(), n_bytes: 0 }
-    }
-
-    /// So much more has come. When it is enough, the time begins anew.
-    fn add(&mut self, n_bytes: u64) {
-        self.n_bytes += n_bytes;
-        if self.n_bytes >= floor_bytes(self.patience) {
-            *self = Pace::new(self.patience);
-        }
-    }
-
-    /// How long it may take until enough has come.
-    fn left(&self) -> Duration {
-        self.patience.saturating_sub(self.since.elapsed())
-    }
-
-    /// What is said of who is too slow.
-    fn words(&self) -> String {
-        let seconds = self.patience.as_secs_f64();
-        match self.n_bytes {
-            0 => format!("has sent nothing for {seconds} s"),
-            n => format!("has sent no more than {n} bytes within {seconds} s"),
-        }
-    }
-}
-
-/// Who moves less than this in that time stands still.
-pub(super) fn floor_bytes(patience: Duration) -> u64 {
-    (FLOOR_BYTES_PER_S * patience.as_secs_f64()) as u64
-}
-
 async fn stream(response: Response, download: Download<'_>, n_expected: u64) -> Result<Part, Trouble> {
     match go_on(response, download, n_expected, READ_TIMEOUT).await {
         Err(Trouble::Silent { what, .. }) => Err(Trouble::Brief(format!("the sender {what}"))),
         other => other,
     }
-}
-
-/// What happened, without the address, which is told beside it.
-pub(super) fn cause(error: &reqwest::Error) -> String {
-    protocol::cause::cause(error, error.is_timeout())
 }

@@ -14,7 +14,7 @@ use std::{
 use reqwest::{Body, RequestBuilder, Response};
 use tokio::time::timeout;
 
-use super::transfer::{cause, floor_bytes};
+use super::transfer::{pace::floor_bytes, trouble::cause};
 
 /// A file goes in pieces of this size.
 const PIECE_BYTES: usize = 128 << 10;

@@ -16,7 +16,7 @@ use std::{
 use protocol::private;
 use scheduler::ids::JobId;
 
-use super::{RUN_FOLDER, STORE_FILE, home_folder, show_path};
+use super::folders::{RUN_FOLDER, STORE_FILE, home_folder, show_path};
 use crate::{failure::words, hash::sha256_hex, show, show::quote::quoted};
 
 /// The folder of the records. No manager can have this name.

@@ -1,6 +1,8 @@
 //! The way to a manager: its API as methods. Knows HTTP, TLS and the token; not what is asked for.
 
 mod events;
+pub mod retry;
+mod upload;
 
 use std::{
     collections::BTreeSet,
@@ -40,9 +42,8 @@ use scheduler::{
 pub use events::EventStream;
 
 use crate::{
-    access::{last::LastJob, show_path},
+    access::{folders::show_path, last::LastJob},
     failure::Failure,
-    staging,
 };
 
 /// A manager on the same planet has answered by then or will not.
@@ -466,7 +467,7 @@ impl Client {
     /// Brings a file; it is kept when this has returned.
     pub async fn put_object(&self, sha256: &Digest, file: File, n_bytes: u64) -> Result<(), ClientError> {
         let request = self.request(Method::PUT, &format!("/objects/{sha256}"));
-        let request = request.header(header::CONTENT_LENGTH, n_bytes).body(staging::pieces(file));
+        let request = request.header(header::CONTENT_LENGTH, n_bytes).body(upload::pieces(file));
         self.send::<Stored>(request).await.map(drop)
     }
 

@@ -4,7 +4,6 @@ use clap::Args;
 use clap_complete::Shell;
 
 use crate::{
-    arguments,
     failure::{Failure, Outcome},
     show,
 };
@@ -25,13 +24,13 @@ pub struct CompletionsArgs {
     shell: Shell,
 }
 
-/// Prints them.
+/// Prints them for the command line that `definition` makes.
 ///
 /// # Errors
 /// Standard output cannot be written.
-pub fn run(args: &CompletionsArgs) -> Result<Outcome, Failure> {
+pub fn run(args: &CompletionsArgs, definition: fn() -> clap::Command) -> Result<Outcome, Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut arguments::command(), "pilotfish", &mut script);
+    clap_complete::generate(args.shell, &mut definition(), "pilotfish", &mut script);
     show::print(&String::from_utf8_lossy(&script))?;
     Ok(Outcome::Fine)
 }

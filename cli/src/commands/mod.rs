@@ -18,7 +18,6 @@ mod metrics;
 mod pause;
 mod pilots;
 mod platform;
-mod platforms;
 mod policies;
 mod profile;
 mod profiles;
@@ -90,7 +89,7 @@ pub enum Command {
     /// List pilots
     Pilots(pilots::PilotsArgs),
     /// List platforms
-    Platforms(platforms::PlatformsArgs),
+    Platforms(platform::list::PlatformsArgs),
     /// Check the manager's own store for damage
     Store(store::StoreArgs),
     /// List stores that jobs may take files from and leave them in
@@ -138,11 +137,11 @@ impl Command {
     }
 }
 
-/// Does it.
+/// Does it. `definition` makes the command line as clap knows it.
 ///
 /// # Errors
 /// What is wrong, with its exit code.
-pub async fn run(command: Command) -> Result<Outcome, Failure> {
+pub async fn run(command: Command, definition: fn() -> clap::Command) -> Result<Outcome, Failure> {
     match command {
         Command::Run(args) => run::run(*args).await,
         Command::Check(args) => check::run(*args),
@@ -164,7 +163,7 @@ pub async fn run(command: Command) -> Result<Outcome, Failure> {
         Command::RetryFailed(args) => retry_failed::run(args).await,
         Command::Purge(args) => purge::run(args).await,
         Command::Pilots(args) => pilots::run(args).await,
-        Command::Platforms(args) => platforms::run(args).await,
+        Command::Platforms(args) => platform::list::run(args).await,
         Command::Store(args) => store::run(args).await,
         Command::Stores(args) => stores::run(args).await,
         Command::Policies(args) => policies::run(args).await,
@@ -180,7 +179,7 @@ pub async fn run(command: Command) -> Result<Outcome, Failure> {
         Command::Stop(args) => stop::run(args).await,
         Command::Reproduce(args) => reproduce::run(args).await,
         Command::Simulate(args) => simulate::run(args).await,
-        Command::Completions(args) => completions::run(&args),
+        Command::Completions(args) => completions::run(&args, definition),
         // `main` has taken it before anything else was started.
         Command::Agent(_) => Ok(Outcome::Fine),
     }

@@ -26,7 +26,10 @@ use scheduler::{resources::Resources, time::Span};
 use tokio::sync::mpsc;
 
 use crate::{
-    access::{self, DEFAULT_NAME, Standing, shell_path, show_path},
+    access::{
+        self, DEFAULT_NAME, Standing,
+        folders::{ACCESS_FILE, shell_path, show_path},
+    },
     failure::{Failure, Outcome, without_numbers},
     in_process,
     input::overrides::cores,
@@ -334,8 +337,7 @@ fn announce(manager: &Manager, args: &ServeArgs, listen_host: IpAddr) {
         let listens = SocketAddr::new(listen_host, port.parse().unwrap_or_default());
         show::say(&format!(
             "it listens on all addresses ({listens}); agents and clients here use {}, those elsewhere need {scheme}://{name}:{port} as `url` in a copy of {}",
-            access.url,
-            access::ACCESS_FILE
+            access.url, ACCESS_FILE
         ));
     }
 }

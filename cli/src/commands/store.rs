@@ -7,7 +7,10 @@ use manager::store::{self, Checked, Kept, StoreError};
 use serde_json::json;
 
 use crate::{
-    access::{self, STORE_FILE, Where, show_path},
+    access::{
+        self, Where,
+        folders::{STORE_FILE, show_path},
+    },
     failure::{Failure, Outcome},
     show::{self, format::counted},
 };

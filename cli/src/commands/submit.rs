@@ -11,7 +11,7 @@ use protocol::{
 
 use crate::{
     access::{self, Living, last},
-    client::ClientError,
+    client::retry::until_answered,
     commands::{
         explain, wait,
         workflow::{self, Manner},
@@ -40,9 +40,6 @@ Examples:
   job=$(pilotfish submit -q job.yaml) && pilotfish wait $job
   pilotfish submit job.yaml --wait --progress";
 
-/// A submission whose answer got lost is repeated so often; its key makes the repetition harmless.
-const N_ATTEMPTS: u32 = 3;
-const ATTEMPT_DELAY: Duration = Duration::from_secs(1);
 /// Who waits for a job that is over by then is not kept with asking whether it can begin at all.
 const SOON: Duration = Duration::from_millis(100);
 /// Tasks shown by a dry run.
@@ -173,22 +170,6 @@ async fn run_workflow(args: &SubmitArgs, mut workflow: WorkflowSpec) -> Result<O
     workflow::submit((&client, &folder), &request, manner).await
 }
 
-/// Submits what has a key, again when the answer got lost.
-///
-/// # Errors
-/// A refusal, or a manager that stays away.
-pub async fn until_answered<T>(submit: impl AsyncFn() -> Result<T, ClientError>) -> Result<T, Failure> {
-    let mut n_attempts = 1;
-    loop {
-        match submit().await {
-            Ok(submitted) => return Ok(submitted),
-            Err(error) if error.is_passing() && n_attempts < N_ATTEMPTS => n_attempts += 1,
-            Err(error) => return Err(error.into()),
-        }
-        tokio::time::sleep(ATTEMPT_DELAY).await;
-    }
-}
-
 fn dry_run(spec: &JobSpec, as_json: bool) -> Result<Outcome, Failure> {
     let job = spec.compile()?;
     let shown = 0..job.n_tasks().min(N_TASKS_SHOWN);
@@ -206,30 +187,4 @@ fn random_key() -> Result<String, Failure> {
     ring::rand::SecureRandom::fill(&ring::rand::SystemRandom::new(), &mut bytes)
         .map_err(|_| Failure::infrastructure("the system gives no random numbers"))?;
     Ok(format!("submit-{:032x}", u128::from_be_bytes(bytes)))
-}
-
-#[cfg(test)]
-mod tests {
-    use std::cell::Cell;
-
-    use super::{N_ATTEMPTS, until_answered};
-    use crate::client::ClientError;
-
-    #[tokio::test]
-    async fn what_gets_no_answer_is_submitted_again_and_what_is_not_understood_is_not() {
-        let n_asked = Cell::new(0);
-        let away =
-            || ClientError::Unreachable { url: "here".into(), cause: "lost".into(), is_refused: false };
-        let answered = until_answered(async || {
-            n_asked.set(n_asked.get() + 1);
-            if n_asked.get() < N_ATTEMPTS { Err(away()) } else { Ok(7) }
-        });
-        assert_eq!((answered.await.ok(), n_asked.replace(0)), (Some(7), N_ATTEMPTS));
-        let refused = until_answered::<()>(async || {
-            n_asked.set(n_asked.get() + 1);
-            Err(ClientError::NotUnderstood { url: "here".into(), cause: "a page".into() })
-        });
-        assert!(refused.await.is_err());
-        assert_eq!(n_asked.get(), 1);
-    }
 }

@@ -22,7 +22,10 @@ use scheduler::{
 use serde_json::json;
 
 use crate::{
-    access::{self, ACCESS_FILE, Where, show_path},
+    access::{
+        self, Where,
+        folders::{ACCESS_FILE, show_path},
+    },
     failure::{Failure, Outcome},
     show::{self, Screen, format, quote::quoted, table::Table, units::json_with_units},
     view::{Reader, ViewArgs},

@@ -12,8 +12,8 @@ use scheduler::{edges::Edges, engine::interface::views::JobView};
 
 use crate::{
     access::last,
-    client::{Client, ClientError},
-    commands::{submit::until_answered, wait},
+    client::{Client, ClientError, retry::until_answered},
+    commands::wait,
     failure::{Failure, Outcome},
     follow::follow,
     interrupts::unless_interrupted,

@@ -21,7 +21,7 @@ use scheduler::{
     ids::{JobId, TaskId},
 };
 
-use crate::{access::home_folder, hash::sha256_hex};
+use crate::{access::folders::home_folder, hash::sha256_hex};
 
 /// The folder of the lists. No manager can have this name.
 const FOLDER: &str = ".brought";

@@ -3,13 +3,8 @@
 use protocol::users::{QuotaUse, QuotaView};
 use scheduler::engine::interface::{Answer, JobRequest, Query, views::HoldingsView};
 
-use super::{
-    Context,
-    counts::{Kind, Share},
-    error::ApiError,
-    extract::User,
-    places::Asker,
-};
+use super::{Context, counts::Share, error::ApiError, extract::User, places::Asker};
+use crate::quotas::Kind;
 
 /// What a submission would add.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

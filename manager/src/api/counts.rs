@@ -7,37 +7,7 @@ use std::{
 };
 
 use super::error::ApiError;
-
-/// What is counted.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) enum Kind {
-    /// Requests that have no answer yet.
-    Requests,
-    /// Event streams.
-    Streams,
-    /// Connections on which the user was recognized.
-    Connections,
-    /// Jobs of submissions that are being checked.
-    Jobs,
-    /// Their tasks.
-    Tasks,
-    /// Bytes of their values.
-    Values,
-}
-
-impl Kind {
-    /// Its word in the configuration.
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            Kind::Requests => "requests",
-            Kind::Streams => "streams",
-            Kind::Connections => "connections",
-            Kind::Jobs => "jobs",
-            Kind::Tasks => "tasks",
-            Kind::Values => "values",
-        }
-    }
-}
+use crate::quotas::Kind;
 
 type Counted = HashMap<(String, Kind), u64>;
 

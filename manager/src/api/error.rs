@@ -17,8 +17,7 @@ use scheduler::{
 };
 use serde::Serialize;
 
-use super::counts::Kind;
-use crate::{handle::Ended, store::StoreError, tokens::NotTaken, users::Void};
+use crate::{handle::Ended, quotas::Kind, store::StoreError, tokens::NotTaken, users::Void};
 
 /// Why a request is refused.
 #[derive(Debug)]

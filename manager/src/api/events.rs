@@ -33,10 +33,10 @@ use tokio::{
 
 use super::{
     Shared,
-    counts::Kind,
     error::ApiError,
     extract::{InQuery, User},
 };
+use crate::quotas::Kind;
 
 /// No job is shown more often, its end aside.
 const PAUSE: Duration = Duration::from_millis(100);

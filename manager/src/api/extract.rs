@@ -15,12 +15,11 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{
     ConnectionLimits, Context, Shared,
-    counts::Kind,
     crowd::Guest,
     error::ApiError,
     room::{FREE_BYTES, Held, Room},
 };
-use crate::{tokens::Bearer, users::Holder};
+use crate::{quotas::Kind, tokens::Bearer, users::Holder};
 
 /// Bodies of requests that carry no job and no report.
 pub(super) const SMALL_BYTES_MAX: usize = 1 << 20;

@@ -30,6 +30,7 @@ mod pilots;
 mod places;
 mod policies;
 mod room;
+mod route;
 mod routes;
 mod sessions;
 mod show;
@@ -58,8 +59,8 @@ use tokio::sync::{Semaphore, mpsc, watch};
 
 use crate::{
     agent_file::AgentFile,
-    attach::Reload,
     budgets::{OutputQuotas, budget_of},
+    config::Reload,
     handle::Handle,
     objects::Objects,
     peers::Peers,
@@ -77,7 +78,6 @@ pub use listener::serve;
 use live::Live;
 use places::Places;
 use room::Room;
-pub(crate) use routes::AGENT_PATH;
 use sessions::{Granted, NamedObjects};
 use waits::Waits;
 

@@ -1,18 +1,15 @@
 //! The OpenAPI document, made from the table of routes and the types themselves. The golden copy is
 //! `protocol/golden/openapi.json`.
 
-use std::sync::OnceLock;
-
 use protocol::api::{self, ErrorBody};
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
-use super::routes::{Answers, Route, SchemaOf, routes};
+use super::route::{Answers, Route, SchemaOf};
 
-/// The document as JSON, made at the first call.
-pub(super) fn document() -> &'static str {
-    static DOCUMENT: OnceLock<String> = OnceLock::new();
-    DOCUMENT.get_or_init(|| format!("{:#}\n", make_document()))
+/// The document of these routes as JSON.
+pub(super) fn document(routes: &[Route]) -> String {
+    format!("{:#}\n", make_document(routes))
 }
 
 /// What every refusal looks like: `protocol::api::ErrorAnswer`.
@@ -24,16 +21,16 @@ struct ErrorSchema {
     error: ErrorBody,
 }
 
-fn make_document() -> Value {
+fn make_document(routes: &[Route]) -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.definitions_path = "/components/schemas".into();
         settings.meta_schema = None;
     });
     let mut generator = settings.into_generator();
     let mut paths = Map::new();
-    for route in routes() {
+    for route in routes {
         let path = paths.entry(format!("{}{}", api::PREFIX, route.path)).or_insert_with(|| json!({}));
-        path[route.method] = operation(&route, &mut generator);
+        path[route.method] = operation(route, &mut generator);
     }
     json!({
         "openapi": "3.1.0",
@@ -121,7 +118,7 @@ mod tests {
 
     use serde_json::Value;
 
-    use super::document;
+    use super::{super::routes::routes, document};
 
     /// Set to anything to write the golden copy anew.
     const UPDATE: &str = "UPDATE_GOLDEN";
@@ -129,16 +126,17 @@ mod tests {
     #[test]
     fn the_document_is_the_golden_one() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../protocol/golden/openapi.json");
+        let document = document(&routes());
         if std::env::var_os(UPDATE).is_some() {
-            std::fs::write(&path, document()).unwrap();
+            std::fs::write(&path, &document).unwrap();
         }
         let golden = std::fs::read_to_string(&path).unwrap_or_default();
-        assert!(golden == document(), "the API has changed; if that is meant, run this test with {UPDATE}=1");
+        assert!(golden == document, "the API has changed; if that is meant, run this test with {UPDATE}=1");
     }
 
     #[test]
     fn every_reference_has_its_schema_and_every_schema_is_used() {
-        let document: Value = serde_json::from_str(document()).unwrap();
+        let document: Value = serde_json::from_str(&document(&routes())).unwrap();
         let mut used = BTreeSet::new();
         collect_references(&document, &mut used);
         let schemas = document["components"]["schemas"].as_object().unwrap();

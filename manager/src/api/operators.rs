@@ -20,7 +20,7 @@ use super::{
     error::{ApiError, json},
     extract::{InBody, InPath, InQuery, User},
 };
-use crate::{attach::Reload, handle::Ended};
+use crate::{config::Reload, handle::Ended};
 
 /// All allocations.
 pub(super) async fn allocations(

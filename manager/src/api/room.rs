@@ -24,7 +24,8 @@ use tokio::{
     time::timeout,
 };
 
-use super::{error::ApiError, extract::User};
+use super::error::ApiError;
+use crate::users::Holder;
 
 /// What is this small takes no room: as much as a connection costs anyway.
 pub(super) const FREE_BYTES: usize = 16 << 10;
@@ -58,7 +59,7 @@ impl Room {
     }
 
     /// The part of it that a user may have, where each may have so many bytes; all of it if it is nobody's.
-    pub(super) fn of(&self, user: Option<&User>, n_bytes: usize) -> Room {
+    pub(super) fn of(&self, user: Option<&Holder>, n_bytes: usize) -> Room {
         let Some(user) = user else { return self.clone() };
         let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
         let known = users.get(&user.name).and_then(Weak::upgrade);
@@ -175,7 +176,7 @@ mod tests {
 
     use scheduler::engine::interface::users::TokenId;
 
-    use super::{Room, User};
+    use super::{Holder, Room};
 
     #[tokio::test]
     async fn an_answer_has_its_room_until_its_last_portion_has_gone() {
@@ -198,7 +199,7 @@ mod tests {
     async fn one_user_has_half_of_the_room_at_most() {
         let room = Room::new(8 << 10, Duration::from_millis(10));
         let user =
-            |name: &str| User { token: TokenId::new([7; 6]), name: name.to_owned(), is_operator: false };
+            |name: &str| Holder { token: TokenId::new([7; 6]), name: name.to_owned(), is_operator: false };
         let (ann, bob) = (room.of(Some(&user("ann")), 4 << 10), room.of(Some(&user("bob")), 4 << 10));
         let mut held = ann.take(3 << 10).await.unwrap_or_default();
         held.add(room.of(Some(&user("ann")), 4 << 10).take(1 << 10).await.unwrap_or_default());

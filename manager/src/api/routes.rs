@@ -1,13 +1,14 @@
 //! The table of the user API: one line a route, from which the router and the OpenAPI document are made.
 
+use std::sync::OnceLock;
+
 use axum::{
     Router,
     extract::{Path, Request, State},
-    handler::Handler,
     http::header,
     middleware::{self, Next},
     response::{IntoResponse, Response},
-    routing::{self, MethodRouter},
+    routing,
 };
 use protocol::{
     api::{
@@ -35,15 +36,17 @@ use protocol::{
 use scheduler::engine::interface::views::{
     AllocationView, JobView, PlatformView, profile::ProfileView, weights::WeightsView,
 };
-use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 use super::{
-    Shared, error::ApiError, events, extract::User, follow, jobs, metrics, objects, openapi, operators,
-    outputs, peers, pilots, policies, show, stores, taken, tasks, users, waits, workflows,
+    Shared,
+    error::ApiError,
+    events,
+    extract::User,
+    follow, jobs, metrics, objects, openapi, operators, outputs, peers, pilots, policies,
+    route::{Answers, Route, get, json, post, schema_of},
+    show, stores, taken, tasks, users, waits, workflows,
 };
-
-/// Before the hash of the agent that servers of clouds fetch.
-pub(crate) const AGENT_PATH: &str = "/agent";
+use crate::agent_file::AGENT_PATH;
 
 /// What a page of rows takes while it is made: eight MiB of outputs or parameters, as JSON.
 const PAGE_BYTES: usize = 64 << 20;
@@ -62,40 +65,6 @@ pub(super) const LARGE: [(&str, usize); 9] = [
     ("/pilots", PAGE_BYTES),
     ("/allocations", PAGE_BYTES),
 ];
-
-/// Makes a type's schema.
-pub(super) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
-
-/// What a route answers with.
-pub(super) enum Answers {
-    /// JSON of this type.
-    Json(SchemaOf),
-    /// Server-sent events of this type.
-    Events(SchemaOf),
-    /// Bytes as a task wrote them.
-    Bytes,
-    /// Text of this media type.
-    Text(&'static str),
-    /// The OpenAPI document.
-    Document,
-}
-
-/// One route of the user API.
-pub(super) struct Route {
-    /// In lower case.
-    pub(super) method: &'static str,
-    /// After [`api::PREFIX`], with `{name}` for variable parts.
-    pub(super) path: &'static str,
-    /// A sentence.
-    pub(super) summary: &'static str,
-    /// Whether it needs no token.
-    pub(super) is_open: bool,
-    pub(super) query: Option<SchemaOf>,
-    pub(super) body: Option<SchemaOf>,
-    pub(super) status: &'static str,
-    pub(super) answers: Answers,
-    handler: MethodRouter<Shared>,
-}
 
 /// All routes, in the order of the document.
 pub(super) fn routes() -> Vec<Route> {
@@ -440,8 +409,11 @@ async fn agent(State(context): State<Shared>, Path(sha256): Path<String>) -> Res
     }
 }
 
+/// The OpenAPI document, made at the first call.
 async fn document() -> Response {
-    ([(header::CONTENT_TYPE, "application/json")], openapi::document()).into_response()
+    static DOCUMENT: OnceLock<String> = OnceLock::new();
+    let document = DOCUMENT.get_or_init(|| openapi::document(&routes())).as_str();
+    ([(header::CONTENT_TYPE, "application/json")], document).into_response()
 }
 
 async fn unknown_path(request: Request) -> ApiError {
@@ -461,68 +433,4 @@ async fn unknown_path(request: Request) -> ApiError {
 
 async fn wrong_method(request: Request) -> ApiError {
     ApiError::wrong_method(request.method().as_str(), request.uri().path())
-}
-
-fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
-    generator.subschema_for::<T>()
-}
-
-fn json<T: JsonSchema>() -> Answers {
-    Answers::Json(schema_of::<T>)
-}
-
-fn get<H: Handler<T, Shared>, T: 'static>(
-    path: &'static str,
-    summary: &'static str,
-    answers: Answers,
-    handler: H,
-) -> Route {
-    Route::new("get", path, summary, answers, routing::get(handler))
-}
-
-fn post<H: Handler<T, Shared>, T: 'static>(
-    path: &'static str,
-    summary: &'static str,
-    answers: Answers,
-    handler: H,
-) -> Route {
-    Route::new("post", path, summary, answers, routing::post(handler))
-}
-
-impl Route {
-    fn new(
-        method: &'static str,
-        path: &'static str,
-        summary: &'static str,
-        answers: Answers,
-        handler: MethodRouter<Shared>,
-    ) -> Route {
-        Route {
-            method,
-            path,
-            summary,
-            is_open: false,
-            query: None,
-            body: None,
-            status: "200",
-            answers,
-            handler,
-        }
-    }
-
-    fn open(self) -> Route {
-        Route { is_open: true, ..self }
-    }
-
-    fn query<T: JsonSchema>(self) -> Route {
-        Route { query: Some(T::json_schema), ..self }
-    }
-
-    fn body<T: JsonSchema>(self) -> Route {
-        Route { body: Some(schema_of::<T>), ..self }
-    }
-
-    fn status(self, status: &'static str) -> Route {
-        Route { status, ..self }
-    }
 }

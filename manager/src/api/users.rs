@@ -27,14 +27,14 @@ use scheduler::{
 
 use super::{
     Context, Shared, blocking,
-    counts::Kind,
     error::{ApiError, json},
     extract::{InBody, InPath, InQuery, User},
     operators::check_operator,
 };
 use crate::{
     accounts,
-    users::{Drawn, Void, Wanted, next_own},
+    quotas::Kind,
+    users::{Drawn, Void, Wanted},
 };
 
 /// The tokens: all for operators, for others their own.
@@ -155,7 +155,7 @@ pub(super) async fn revoke(
 async fn replace_own(context: &Context) -> Result<(), ApiError> {
     let users = context.state.tokens.users().clone();
     let Some(owner) = users.own().user() else { return Ok(()) };
-    let drawn = next_own(&context.state.tokens, &owner);
+    let drawn = context.state.tokens.next_own(&owner);
     let (id, token) = (drawn.token.id, drawn.token.clone());
     let text = keep(context, drawn).await?;
     let written =

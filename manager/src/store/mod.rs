@@ -12,6 +12,7 @@ mod frames;
 mod kept;
 mod lock;
 mod log;
+mod open;
 mod pack;
 mod page;
 mod purge;
@@ -34,7 +35,8 @@ pub use check::{Checked, check};
 pub use error::{Holder, StoreError};
 pub use kept::{Kept, check_kept};
 pub(crate) use lock::FILE as LOCK_FILE;
-pub use reader::{AttemptRow, OutputPage, Reader};
+pub use page::OutputPage;
+pub use reader::{AttemptRow, Reader};
 use rusqlite::{Connection, OpenFlags, config::DbConfig};
 use scheduler::{
     engine::{interface::settings::Settings, record::Record},
@@ -122,7 +124,7 @@ impl Store {
         check_log(folder, &path, &log)?;
         let mut connection = connect(&path, Access::Write)?;
         let failed = |fault: error::Fault| fault.at(&path, "open");
-        let identity = schema::prepare(&mut connection, migrations).map_err(failed)?;
+        let identity = open::prepare(&mut connection, migrations).map_err(failed)?;
         let end = write::end(&connection).map_err(failed)?;
         let acknowledged = acknowledge(folder, &identity, end)?;
         let reader = Reader::new(path.clone(), Access::Read);
@@ -497,8 +499,7 @@ type Opened = (Connection, Access, schema::Identity);
 /// Opens and checks a store without writing.
 fn read_with(path: &Path, access: Access) -> Result<Opened, StoreError> {
     let connection = connect(path, access)?;
-    let identity =
-        schema::identify(&connection, schema::MIGRATIONS).map_err(|fault| fault.at(path, "open"))?;
+    let identity = open::identify(&connection, schema::MIGRATIONS).map_err(|fault| fault.at(path, "open"))?;
     Ok((connection, access, identity))
 }
 

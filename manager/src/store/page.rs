@@ -22,7 +22,6 @@ use super::{
     INDEX_MAX,
     error::Fault,
     frames, pack,
-    reader::OutputPage,
     replay::{amount, damaged, read_kind},
     sums,
 };
@@ -47,6 +46,15 @@ pub(super) struct Found {
     pub(super) exit_code: i32,
     pub(super) failure: Option<FailureKind>,
     pub(super) is_final: bool,
+}
+
+/// Outputs, some of which may be damaged.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct OutputPage {
+    /// As [`Reader::outputs`](super::Reader::outputs) gives them.
+    pub found: Vec<(u64, TaskOutput)>,
+    /// First and last tasks of rows that are damaged.
+    pub damaged: Vec<(u64, u64)>,
 }
 
 /// See [`super::Reader::finished`].

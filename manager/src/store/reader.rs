@@ -22,7 +22,8 @@ use super::{
     arrivals::{self, Arrivals},
     cut_outputs,
     error::{Fault, StoreError},
-    files, page,
+    files,
+    page::{self, OutputPage},
 };
 
 /// Connections kept for the next reader; more may be in use.
@@ -51,15 +52,6 @@ pub struct AttemptRow {
     pub is_final: bool,
     /// When it ended, on the manager's clock; of a task that was lost with its pilot: when that was known.
     pub ended_at: Time,
-}
-
-/// Outputs, some of which may be damaged.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct OutputPage {
-    /// As [`Reader::outputs`] gives them.
-    pub found: Vec<(u64, TaskOutput)>,
-    /// First and last tasks of rows that are damaged.
-    pub damaged: Vec<(u64, u64)>,
 }
 
 /// Reads what was committed. Cheap to clone; each call blocks while it reads.

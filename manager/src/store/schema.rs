@@ -4,12 +4,10 @@ use std::time::{Duration, SystemTime};
 
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
 
-use super::{check, error::Fault, sums::Sum};
+use super::{error::Fault, sums::Sum};
 
 /// Marks a file as ours: "PFSH".
 const APPLICATION_ID: i64 = 0x5046_5348;
-/// Larger stores are not checked as a whole at each start: replay reads and checks all that decides.
-const CHECK_BYTES_MAX: i64 = 256 << 20;
 
 /// One step from a version to the next.
 pub(super) struct Migration {
@@ -144,44 +142,10 @@ pub(super) struct Identity {
     pub(super) epoch: u64,
 }
 
-/// Makes a connection's file a store of the newest version, checks it and counts its epoch up.
-pub(super) fn prepare(connection: &mut Connection, migrations: &[Migration]) -> Result<Identity, Fault> {
-    check_origin(connection, migrations)?;
-    let mode: String = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
-    if mode != "wal" {
-        return Err(Fault::NoWal);
-    }
-    connection.execute_batch(
-        "PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON;
-         PRAGMA journal_size_limit = 67108864; PRAGMA trusted_schema = OFF; PRAGMA temp_store = MEMORY;",
-    )?;
-    for damage in check_whole(connection)? {
-        tracing::error!(damage, "something in the store is damaged and cannot be read");
-    }
-    check_version(connection)?;
-    check_sums(connection)?;
-    migrate(connection, migrations)?;
-    count_epoch(connection, 0)
-}
-
 /// A value of `meta`, if there is one.
 pub(super) fn get(connection: &Connection, name: &str) -> Result<Option<String>, Fault> {
     let mut statement = connection.prepare_cached("SELECT value FROM meta WHERE name = ?1")?;
     Ok(statement.query_row([name], |row| row.get(0)).optional()?)
-}
-
-/// Checks a store that is only read; its epoch stays.
-pub(super) fn identify(connection: &Connection, migrations: &[Migration]) -> Result<Identity, Fault> {
-    check_origin(connection, migrations)?;
-    connection.execute_batch("PRAGMA trusted_schema = OFF; PRAGMA temp_store = MEMORY;")?;
-    let found: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    if migrations.last().is_some_and(|last| found < last.version) {
-        return Err(Fault::TooOld { found });
-    }
-    check_whole(connection)?;
-    check_version(connection)?;
-    check_sums(connection)?;
-    Ok(Identity { id: take(connection, "id")?, epoch: take(connection, "epoch")? })
 }
 
 /// Refuses what is not ours and what is newer than we are, before anything is written.
@@ -258,17 +222,8 @@ pub(super) fn summed_after(connection: &Connection) -> Result<i64, Fault> {
     Ok(take(connection, "summed_after")?.cast_signed())
 }
 
-/// Checks a store of up to [`CHECK_BYTES_MAX`] as a whole: its pages, that indices have what tables have, and the rows
-/// that a replay does not read. Gives the damage that can be left, since whoever reads there is told.
-fn check_whole(connection: &Connection) -> Result<Vec<String>, Fault> {
-    let pragma = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
-    if pragma("page_count")?.saturating_mul(pragma("page_size")?) > CHECK_BYTES_MAX {
-        return Ok(Vec::new());
-    }
-    check::hidden(connection)
-}
-
-fn migrate(connection: &mut Connection, migrations: &[Migration]) -> Result<(), Fault> {
+/// Brings a store to the newest version, step by step.
+pub(super) fn migrate(connection: &mut Connection, migrations: &[Migration]) -> Result<(), Fault> {
     let found: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     for migration in migrations.iter().filter(|migration| migration.version > found) {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;

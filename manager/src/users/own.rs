@@ -13,8 +13,8 @@ use scheduler::{
     time::Time,
 };
 
-use super::{Drawn, Wanted, revoked::Revoked};
-use crate::tokens::{Tokens, write_private};
+use super::{Drawn, Users, Wanted, revoked::Revoked};
+use crate::private_file::write_private;
 
 /// See the module.
 #[derive(Default)]
@@ -79,12 +79,11 @@ impl Own {
     }
 }
 
-/// The first own token that was not revoked.
-pub(crate) fn next(tokens: &Tokens, user: &str) -> Drawn {
-    let users = tokens.users();
+/// The first own token that was not revoked. `derive`: id and secret part of the one of a number.
+pub(crate) fn next(users: &Users, user: &str, derive: impl Fn(u64) -> (TokenId, String)) -> Drawn {
     let mut n = 0_u64;
     loop {
-        let (id, secret) = tokens.derive(user, n);
+        let (id, secret) = derive(n);
         let is_void = users.standing(id).is_some_and(|standing| standing.is_err());
         if !is_void && !users.own.was_revoked(id) {
             let (user, by) = (user.to_owned(), user.to_owned());
@@ -95,17 +94,17 @@ pub(crate) fn next(tokens: &Tokens, user: &str) -> Drawn {
 }
 
 /// What must be recorded before the manager starts, so that its owner has a token and what was revoked stays so, and
-/// the owner's token. `records`: those of the store.
+/// the owner's token. `records`: those of the store; `derive`: as for [`next`].
 ///
 /// # Errors
 /// The file of revoked tokens cannot be read or written.
 pub(crate) fn prepare(
-    tokens: &Tokens,
+    users: &Users,
     (folder, user): (&Path, &str),
     records: &[Record],
     at: Time,
+    derive: impl Fn(u64) -> (TokenId, String),
 ) -> io::Result<(Vec<Record>, String)> {
-    let users = tokens.users();
     records.iter().for_each(|record| users.note(record));
     let mut revoked = Revoked::open(folder)?;
     let of_store: Vec<TokenId> =
@@ -129,7 +128,7 @@ pub(crate) fn prepare(
         made.iter().for_each(|record| users.note(record));
     }
     users.own.held().revoked = revoked;
-    let drawn = next(tokens, user);
+    let drawn = next(users, user, derive);
     let id = drawn.token.id;
     if users.standing(id).is_none() {
         let record = Record::TokenMade { token: drawn.token, at };

@@ -3,7 +3,7 @@ use scheduler::{
     time::{Span, Time},
 };
 
-use super::{Drawn, Holder, Users, Void, Wanted, hash, next_own, prepare};
+use super::{Drawn, Holder, Users, Void, Wanted, hash};
 use crate::tokens::Tokens;
 
 fn wanted(user: &str, expires_at: Option<Time>) -> Wanted {
@@ -92,7 +92,7 @@ async fn who_waits_for_a_tokens_end_hears_of_it() {
 /// What a manager with this secret does at its start with these records; the owner's token.
 fn start(folder: &std::path::Path, records: &mut Vec<Record>) -> (Tokens, String) {
     let tokens = Tokens::new(&[7; 32]);
-    let (made, own) = prepare(&tokens, (folder, "olga"), records, Time(5)).unwrap();
+    let (made, own) = tokens.prepare(folder, "olga", records, Time(5)).unwrap();
     records.extend(made);
     (tokens, own)
 }
@@ -110,7 +110,7 @@ fn the_owners_token_outlives_restarts_and_stores_and_is_replaced_when_it_is_revo
     assert!(tokens.users().views()[0].is_own && tokens.verify(&own).is_ok());
     tokens.users().own().remember(&[id]).unwrap();
     tokens.users().note(&revoked(id));
-    let next = next_own(&tokens, "olga");
+    let next = tokens.next_own("olga");
     assert_ne!(next.text, own);
     records.push(revoked(id));
     let (tokens, other) = start(folder.path(), &mut records);

@@ -3,7 +3,8 @@
 use scheduler::estimates::TaskEstimates;
 
 use crate::{
-    job::{JobSpec, Problem, limits, nearest, problem::quoted},
+    job::{JobSpec, limits},
+    problem::{Problem, nearest, quoted},
     sweep::{Sweep, Value},
 };
 

@@ -1,162 +1,27 @@
-//! Files that come to a task and go from it: what the job says of them, and what that means for one task.
+//! Files that come to a task and go from it: what the templates that the job has of them mean for one task.
 //!
 //! What the submitter has is named by its contents. The digests of an input's files are a column by the
 //! dimensions that its template names, so that a million tasks that take one of a hundred files each have a
 //! hundred digests.
 
+pub(super) mod task;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use scheduler::digest::Digest;
-use serde::{Deserialize, Serialize};
 
 use crate::address::{has_user, shown_alone};
+use crate::job::files::task::{OutputTarget, Several, TaskInput, TaskOutputFile};
 use crate::job::limits::{N_OBJECTS_MAX, N_TEXTS_MAX};
-use crate::job::places::{FILE_SCHEME, kind_of, strip_scheme};
-use crate::job::store_place::{STORE_SCHEME, StorePlace, store_of, store_place};
-use crate::job::taken::{fixed_folder, fixed_part, folder, is_pattern, matches, may_match, plain};
-use crate::job::{JobSpec, Problem, TakenFiles, WorkDirPolicy};
+use crate::job::path::{FILE_SCHEME, STORE_SCHEME, Source, kind_of, safe_relative, strip_scheme};
+use crate::job::pattern::{fixed_part, folder, is_pattern, plain};
+use crate::job::spec::{Input, JobSpec, Keying, Output, WorkDirPolicy};
+use crate::job::store_place::{store_of, store_place};
+use crate::job::taken::TakenFiles;
+use crate::problem::{Problem, quoted};
 use crate::sweep::{Value, Values};
 use crate::template::{Scope, Source as Slot, Template};
-
-/// A file, or one for each task, that is in a task's folder before it begins.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct Input {
-    /// Where it is; a template: a path from the base folder, `file:///…`, `http(s)://…`, or `store://NAME/…`. Of what
-    /// other tasks leave, where it goes below their base folder; with `*` or `?`, all that match.
-    pub from: String,
-    /// Tasks that this one waits for leave it: by these entries of its stage's `after`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub after: Vec<usize>,
-    /// `from` and `to` are one parameter: its values name files, a line each.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub lines: bool,
-    /// `from` is a folder: the files in it, by their names below it, a line each; a text for each place of a
-    /// [`Keying`].
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub files: Vec<String>,
-    /// A task may begin without it.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub optional: bool,
-    /// Where it goes; a template of a path below the task's folder.
-    pub to: String,
-    /// What it must hold, where the submitter's program does not find that out itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sha256: Option<Digest>,
-    /// `from` is a path that all nodes see: it is linked, never copied.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub shared: bool,
-    /// Tasks get a copy of their own, which they may change.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub writable: bool,
-    /// What the submitter's files hold.
-    #[serde(default, skip_serializing_if = "Objects::is_empty")]
-    pub objects: Objects,
-}
-
-/// What files hold that the manager keeps: one for each place of a [`Keying`].
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct Objects {
-    /// Their digests.
-    pub sha256: Vec<Digest>,
-    /// Their sizes.
-    pub bytes: Vec<u64>,
-    /// Which of them their owner may execute, by their places from 0, ascending.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub executable: Vec<u64>,
-}
-
-/// A file that a task leaves, and where it goes.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct Output {
-    /// A template of a path below the task's folder. With `*` or `?` all files that match; with a slash at its end all
-    /// files of the folder.
-    pub from: String,
-    /// A template: a path below the base folder, `file:///…`, which nodes see, or `store://NAME/…`. Of several files the
-    /// folder in which they keep their names.
-    pub to: String,
-    /// `from` and `to` are one parameter: its values name files, a line each.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub lines: bool,
-    /// A task may succeed without it.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub optional: bool,
-}
-
-/// Where inputs of a kind come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
-    /// The submitter's folder, by the manager.
-    Home,
-    /// A path that nodes see.
-    Shared,
-    /// An address of HTTP.
-    Url,
-    /// A store that the manager knows: [`StorePlace`].
-    Store,
-    /// Other tasks leave it.
-    Tasks,
-}
-
-/// What one task needs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TaskInput {
-    /// Where it goes, below the task's folder.
-    pub to: PathBuf,
-    /// Where it is.
-    pub from: String,
-    /// What kind of place that is.
-    pub source: Source,
-    /// What it must hold.
-    pub sha256: Option<Digest>,
-    /// How much that is, where it is known.
-    pub bytes: Option<u64>,
-    /// The task may change it.
-    pub writable: bool,
-    /// It is known that its owner may execute it. Tasks may execute all that they are given.
-    pub executable: bool,
-}
-
-/// What one task leaves.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TaskOutputFile {
-    /// Where it is, below the task's folder. Of several files the folder before anything in their paths may differ, which
-    /// may be the task's own (an empty path).
-    pub from: PathBuf,
-    /// Which files of that folder and those below it, where they are several.
-    pub several: Option<Several>,
-    /// Where it goes; several go into this folder.
-    pub to: OutputTarget,
-    /// The task may succeed without it.
-    pub optional: bool,
-}
-
-/// Files of a task that are named together.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Several {
-    /// All in a folder.
-    Folder,
-    /// Those whose path below the task's folder matches: `*` is any characters of a name, `?` is one of them, and `**`
-    /// any characters; a backslash makes the next character stand for itself.
-    Pattern(String),
-}
-
-/// Where a file of a task goes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum OutputTarget {
-    /// Below the submitter's folder, by the manager.
-    Home(PathBuf),
-    /// A path that nodes see.
-    File(PathBuf),
-    /// A store that the manager knows.
-    Store(StorePlace),
-}
 
 /// A file of the submitter's that an input needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -165,138 +30,6 @@ pub struct LocalFile {
     pub input: usize,
     /// Absolute.
     pub path: PathBuf,
-}
-
-/// By what the files of a template differ.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Keying {
-    /// By the positions in these dimensions, the last one fastest, each with its length.
-    Dimensions(Vec<(usize, u64)>),
-    /// By the task.
-    Task,
-}
-
-impl TaskInput {
-    /// Which file comes from where, for messages: without user names and passwords.
-    pub fn shown(&self) -> String {
-        let to = self.to.to_string_lossy();
-        match self.source {
-            Source::Home | Source::Tasks => format!("input {to} from the manager"),
-            Source::Shared | Source::Url | Source::Store => {
-                format!("input {to} from {}", crate::address::shown(&self.from))
-            }
-        }
-    }
-}
-
-impl TaskOutputFile {
-    /// Of several files: the name that one keeps, by its path below the task's folder; `None`: it is not meant.
-    pub fn name_of(&self, path: &str) -> Option<PathBuf> {
-        let is_meant = match &self.several {
-            None => false,
-            Some(Several::Folder) => true,
-            Some(Several::Pattern(pattern)) => matches(pattern, path),
-        };
-        let name = Path::new(path).strip_prefix(&self.from).ok().filter(|_| is_meant)?;
-        (!name.as_os_str().is_empty()).then(|| name.to_owned())
-    }
-
-    /// Of several files: whether one may be meant that is in this folder or below it.
-    pub fn may_mean_below(&self, folder: &str) -> bool {
-        match &self.several {
-            None => false,
-            Some(Several::Folder) => Path::new(folder).starts_with(&self.from),
-            Some(Several::Pattern(pattern)) => may_match(pattern, &format!("{folder}/"), "**"),
-        }
-    }
-
-    /// Whether a file that the task left may go there: `to` is a path below the base folder, `file:///…`, or
-    /// `store://NAME/…`. In the place of one file the task may have made a folder, whose files keep their names.
-    pub fn may_go_to(&self, to: &str) -> bool {
-        let target = self.to.shown();
-        if self.several.is_none() && to == target {
-            return true;
-        }
-        let Some(name) = below(&target, to) else { return false };
-        let is_meant = match (&self.several, self.from.join(&name).to_str()) {
-            (Some(Several::Pattern(_)), Some(path)) => self.name_of(path).is_some_and(|kept| kept == name),
-            (Some(Several::Pattern(_)), None) => false,
-            (Some(Several::Folder) | None, _) => true,
-        };
-        is_meant && self.to.join(&name).is_some_and(|joined| joined.shown() == to)
-    }
-
-    /// Whether that may be told to be left out: what is there or, of a pattern, a folder on the way.
-    pub fn may_leave_out(&self, to: &str) -> bool {
-        let target = self.to.shown();
-        let is_joined = |name: PathBuf| self.to.join(&name).is_some_and(|joined| joined.shown() == to);
-        to.strip_suffix('/').unwrap_or(to) == target || below(&target, to).is_some_and(is_joined)
-    }
-
-    /// How the job names it, with the task's values.
-    pub fn shown(&self) -> String {
-        match &self.several {
-            None => self.from.to_string_lossy().into_owned(),
-            Some(Several::Folder) => format!("{}/", self.from.display()),
-            Some(Several::Pattern(pattern)) => pattern.clone(),
-        }
-    }
-}
-
-/// The name below a folder, where both are as shown; `None`: it is elsewhere, or is not written as a name is.
-fn below(folder: &str, place: &str) -> Option<PathBuf> {
-    let name = match folder {
-        "" => Some(place),
-        folder => place.strip_prefix(folder).and_then(|rest| rest.strip_prefix('/')),
-    }?;
-    safe_relative(name).filter(|path| path.to_str() == Some(name))
-}
-
-impl OutputTarget {
-    /// The name of this place below a folder; `None`: it is elsewhere.
-    pub fn below(&self, folder: &OutputTarget) -> Option<PathBuf> {
-        let below = |place: &Path, folder: &Path| place.strip_prefix(folder).ok().map(Path::to_owned);
-        match (self, folder) {
-            (OutputTarget::Home(place), OutputTarget::Home(folder))
-            | (OutputTarget::File(place), OutputTarget::File(folder)) => below(place, folder),
-            (OutputTarget::Store(place), OutputTarget::Store(folder)) => {
-                below(Path::new(&place.to_string()), Path::new(&folder.to_string()))
-            }
-            _ => None,
-        }
-    }
-
-    /// As it is reported and shown.
-    pub fn shown(&self) -> String {
-        match self {
-            OutputTarget::Home(path) => path.to_string_lossy().into_owned(),
-            OutputTarget::File(path) => format!("{FILE_SCHEME}{}", path.to_string_lossy()),
-            OutputTarget::Store(place) => place.to_string(),
-        }
-    }
-
-    /// The place of a file in this folder; `None`: no file of that name can go there.
-    pub fn join(&self, name: &Path) -> Option<OutputTarget> {
-        match self {
-            OutputTarget::Home(folder) => Some(OutputTarget::Home(folder.join(name))),
-            OutputTarget::File(folder) => Some(OutputTarget::File(folder.join(name))),
-            OutputTarget::Store(folder) => {
-                StorePlace::parse(&format!("{folder}/{}", name.to_str()?)).map(OutputTarget::Store)
-            }
-        }
-    }
-}
-
-impl Objects {
-    /// Whether nothing is known.
-    pub fn is_empty(&self) -> bool {
-        self.sha256.is_empty()
-    }
-
-    fn at(&self, place: u64) -> Option<(Digest, u64)> {
-        let place = usize::try_from(place).ok()?;
-        Some((*self.sha256.get(place)?, *self.bytes.get(place)?))
-    }
 }
 
 impl Keying {
@@ -339,21 +72,6 @@ impl Keying {
             Keying::Task => index,
         }
     }
-}
-
-/// The path that a text names below a folder, without `.`; `None` if it is not below it.
-pub fn safe_relative(text: &str) -> Option<PathBuf> {
-    use std::path::Component;
-    let mut path = PathBuf::new();
-    for component in std::path::Path::new(text).components() {
-        match component {
-            Component::Normal(name) => path.push(name),
-            Component::CurDir => {}
-            Component::Prefix(_) | Component::RootDir | Component::ParentDir => return None,
-        }
-    }
-    let is_folder = text.ends_with('/') || text.ends_with("/.") || text.contains('\0');
-    (!is_folder && path.components().next().is_some()).then_some(path)
 }
 
 /// The templates of a job's files.
@@ -567,18 +285,6 @@ impl FileTemplates {
     }
 }
 
-impl Output {
-    /// Whether it names files by a pattern, or a whole folder.
-    pub fn is_several(&self) -> bool {
-        !self.lines && (is_pattern(&self.from) || self.from.ends_with('/') || self.from == ".")
-    }
-
-    /// The part of `from` that names of files keep in the folder that they go to.
-    pub(super) fn kept_part(&self) -> &str {
-        if is_pattern(&self.from) { &self.from[fixed_folder(&self.from).len()..] } else { "" }
-    }
-}
-
 /// Files that a task leaves by a pattern, or by their folder.
 fn several(n: usize, output: &Output, from: &str, to: &str) -> Result<TaskOutputFile, Problem> {
     let wrong_from = || outside(format!("outputs[{n}].from"), from);
@@ -676,7 +382,7 @@ pub(super) fn scope<'a>(spec: &'a JobSpec, job_id: u64, index: u64, values: &'a 
 
 fn outside(path: String, found: &str) -> Problem {
     let expected = "a path below the folder is right: not absolute, without `..`, and with a file's name";
-    Problem::new(path, crate::job::problem::quoted(found), expected)
+    Problem::new(path, quoted(found), expected)
 }
 
 impl JobSpec {
@@ -712,7 +418,7 @@ impl JobSpec {
             let address = self.exposed_address(text)?;
             let expected = "an address has no user name and no password, as all who see the job would see them: write them \
                             into ~/.netrc where pilots run (`machine HOST login NAME password …`)";
-            Some(Problem::new(field, crate::job::problem::quoted(&shown_alone(&address)), expected))
+            Some(Problem::new(field, quoted(&shown_alone(&address)), expected))
         });
         exposed.collect()
     }

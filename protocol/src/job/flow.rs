@@ -9,12 +9,12 @@ use std::path::PathBuf;
 use scheduler::ranges::TaskSet;
 
 use crate::job::flow::outside::Named;
-use crate::job::places::kind_of;
-use crate::job::problem::quoted;
+use crate::job::path::{Source, kind_of};
+use crate::job::pattern::is_pattern;
 use crate::job::{
-    AfterSpec, Compiled, JobSpec, OnSpec, OutputTarget, Problem, Source, StageSpec, TakenFiles, WorkflowSpec,
-    limits,
+    AfterSpec, Compiled, JobSpec, OnSpec, OutputTarget, StageSpec, TakenFiles, WorkflowSpec, limits,
 };
+use crate::problem::{Problem, quoted};
 
 /// So many names that tasks leave, and that they take, are made and compared, of all stages together. What tasks beyond
 /// them take is not looked at before they begin.
@@ -173,7 +173,7 @@ impl<'w> Check<'w> {
                 let expected = "only what tasks of the same workflow leave is taken";
                 let found = format!("files by {:?} of {} entries of `after`", input.after, of.after.len());
                 self.problems.push(Problem::new(self.path(stage, &format!("inputs[{n}]")), found, expected));
-            } else if on.len() > 1 && crate::job::taken::is_pattern(&input.from) {
+            } else if on.len() > 1 && is_pattern(&input.from) {
                 let found = format!("{} of {} stages", quoted(&input.from), on.len());
                 let expected = "write one input for each stage";
                 self.problems.push(Problem::new(self.path(stage, &format!("inputs[{n}]")), found, expected));

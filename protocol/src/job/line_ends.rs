@@ -8,11 +8,11 @@ use std::{
 };
 
 use super::{
-    CommandLine, Problem, SHEBANG_BYTES_MAX,
+    CommandLine, SHEBANG_BYTES_MAX,
     commands::{program_of, simple_commands, text_of_shell},
-    problem::quoted,
     shebang_with_carriage_return,
 };
+use crate::problem::{Problem, quoted};
 
 /// Shells within shells that are looked into.
 const DEPTH_MAX: usize = 8;

@@ -2,12 +2,10 @@
 //! stand for is known only when tasks have ended, so this is a doubt and no mistake.
 
 use crate::job::flow::names_job;
-use crate::job::problem::quoted;
-use crate::job::taken::{fixed_part, may_match};
+use crate::job::pattern::{fixed_part, may_match};
 use crate::job::validate_files::N_COMPARED;
-use crate::job::{
-    Compiled, JobSpec, OutputTarget, Problem, Several, StageSpec, TaskOutputFile, WorkflowSpec,
-};
+use crate::job::{Compiled, JobSpec, OutputTarget, Several, StageSpec, TaskOutputFile, WorkflowSpec};
+use crate::problem::{Problem, quoted};
 
 /// So many pairs are compared; what lies behind them is not looked at.
 const N_PAIRS: usize = 200_000;

@@ -16,14 +16,14 @@ mod flow;
 pub mod limits;
 mod line_ends;
 mod meeting;
+mod path;
+mod pattern;
 mod places;
 mod positions;
-mod problem;
 mod shebang;
 mod spec;
 mod store_place;
 mod streams;
-mod suggest;
 mod taken;
 mod validate;
 mod validate_files;
@@ -42,21 +42,22 @@ pub use compile::{Compiled, Sink, TaskCommand, WorkDir};
 #[cfg(feature = "author")]
 pub use extract::{Extracted, Extractor};
 pub use files::{
-    Input, Keying, LocalFile, Objects, Output, OutputTarget, Several, Source, TaskInput, TaskOutputFile,
-    safe_relative,
+    LocalFile,
+    task::{OutputTarget, Several, TaskInput, TaskOutputFile},
 };
 pub use line_ends::LineEnds;
+pub use path::{STORE_SCHEME, Source, safe_relative};
 pub use places::manager_folder;
-pub use problem::Problem;
-pub(crate) use problem::sentence;
 pub use shebang::{SHEBANG_BYTES_MAX, interpreter, shebang_with_carriage_return};
 pub use spec::{
-    CommandLine, Extract, JobSpec, Keep, Results, Retries, Stdio, Stream, WorkDirPolicy, default_application,
+    CommandLine, Extract, Input, JobSpec, Keep, Keying, Objects, Output, Results, Retries, Stdio, Stream,
+    WorkDirPolicy, default_application,
 };
-pub use store_place::{STORE_SCHEME, StorePlace, is_store_name};
-pub use suggest::nearest;
+pub use store_place::{StorePlace, is_store_name};
 pub use taken::TakenFiles;
 pub use workflow::{AfterSpec, OnSpec, StageSpec, WorkflowSpec};
+
+pub use crate::problem::{Problem, nearest};
 
 #[cfg(test)]
 mod tests;

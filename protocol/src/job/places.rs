@@ -1,22 +1,16 @@
-//! Places that files come from and go to, by how their names begin, and names that mean none of them. What is not refused
-//! here would become a folder called `http:` or `~` without a word.
+//! Names of files that begin like an address which means nothing there, and outputs that cannot go where they would. What
+//! is not refused here would become a folder called `http:` or `~` without a word.
 
 use std::path::{Component, Path, PathBuf};
 
 use crate::address;
 use crate::job::compile::{StreamTemplate, Templates, WorkDirTemplate};
 use crate::job::files::{combination, names, scope};
-use crate::job::problem::quoted;
-use crate::job::store_place::STORE_SCHEME;
-use crate::job::{JobSpec, Output, Problem, Source};
+use crate::job::path::{FILE_SCHEME, STORE_SCHEME, Source, kind_of, strip_scheme};
+use crate::job::{JobSpec, Output};
+use crate::problem::{Problem, quoted};
 use crate::sweep::Values;
 use crate::template::{Source as Slot, Template};
-
-/// How paths are written that nodes see.
-pub(super) const FILE_SCHEME: &str = "file://";
-
-/// How files are written in job files that other stages leave.
-pub(super) const STAGE_SCHEME: &str = "stage:";
 
 /// Schemes that mean something in job files. They are told also if the slashes behind the colon were forgotten.
 const SCHEMES: [&str; 5] = ["file", "http", "https", "store", "stage"];
@@ -36,25 +30,6 @@ const OF_HOST: &str = "a path is right; a relative one starts from the job file'
 
 /// What was found, and what would be right.
 type Wrong = (String, String);
-
-/// What follows a scheme, which may be written in capitals.
-pub(super) fn strip_scheme<'t>(text: &'t str, scheme: &str) -> Option<&'t str> {
-    let (head, rest) = text.split_at_checked(scheme.len())?;
-    head.eq_ignore_ascii_case(scheme).then_some(rest)
-}
-
-/// What kind of place a text names.
-pub(super) fn kind_of(text: &str) -> Source {
-    let begins_with = |scheme: &str| strip_scheme(text, scheme).is_some();
-    if begins_with(FILE_SCHEME) {
-        return Source::Shared;
-    }
-    if begins_with(STORE_SCHEME) {
-        return Source::Store;
-    }
-    let is_url = begins_with("http://") || begins_with("https://");
-    if is_url { Source::Url } else { Source::Home }
-}
 
 /// The first folder of a path that is a manager's own, by its path. No file is brought there.
 pub fn manager_folder(path: &Path) -> Option<PathBuf> {

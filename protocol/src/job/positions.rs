@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use scheduler::edges::Edges;
 use scheduler::ranges::TaskSet;
 
-use crate::job::problem::quoted;
-use crate::job::{AfterSpec, OnSpec, Problem, StageSpec, WorkflowSpec};
+use crate::job::{AfterSpec, OnSpec, StageSpec, WorkflowSpec};
+use crate::problem::{Problem, quoted};
 
 /// So many edges are looked at, of all stages together.
 const N_EDGES_CHECKED: u64 = 100_000;

@@ -5,10 +5,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use scheduler::digest::Digest;
 use serde::{Deserialize, Serialize};
 
-use crate::job::files::{Input, Output};
 use crate::job::limits;
+use crate::job::pattern::{fixed_folder, is_pattern};
 use crate::sweep::Sweep;
 
 /// A job: a command, the sweep that varies it, and how its tasks are to be run.
@@ -183,6 +184,85 @@ pub struct Extract {
     pub pattern: String,
 }
 
+/// A file, or one for each task, that is in a task's folder before it begins.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    /// Where it is; a template: a path from the base folder, `file:///…`, `http(s)://…`, or `store://NAME/…`. Of what
+    /// other tasks leave, where it goes below their base folder; with `*` or `?`, all that match.
+    pub from: String,
+    /// Tasks that this one waits for leave it: by these entries of its stage's `after`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<usize>,
+    /// `from` and `to` are one parameter: its values name files, a line each.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub lines: bool,
+    /// `from` is a folder: the files in it, by their names below it, a line each; a text for each place of a
+    /// [`Keying`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<String>,
+    /// A task may begin without it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub optional: bool,
+    /// Where it goes; a template of a path below the task's folder.
+    pub to: String,
+    /// What it must hold, where the submitter's program does not find that out itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<Digest>,
+    /// `from` is a path that all nodes see: it is linked, never copied.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shared: bool,
+    /// Tasks get a copy of their own, which they may change.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub writable: bool,
+    /// What the submitter's files hold.
+    #[serde(default, skip_serializing_if = "Objects::is_empty")]
+    pub objects: Objects,
+}
+
+/// What files hold that the manager keeps: one for each place of a [`Keying`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Objects {
+    /// Their digests.
+    pub sha256: Vec<Digest>,
+    /// Their sizes.
+    pub bytes: Vec<u64>,
+    /// Which of them their owner may execute, by their places from 0, ascending.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub executable: Vec<u64>,
+}
+
+/// A file that a task leaves, and where it goes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Output {
+    /// A template of a path below the task's folder. With `*` or `?` all files that match; with a slash at its end all
+    /// files of the folder.
+    pub from: String,
+    /// A template: a path below the base folder, `file:///…`, which nodes see, or `store://NAME/…`. Of several files the
+    /// folder in which they keep their names.
+    pub to: String,
+    /// `from` and `to` are one parameter: its values name files, a line each.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub lines: bool,
+    /// A task may succeed without it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub optional: bool,
+}
+
+/// By what the files of a template differ.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Keying {
+    /// By the positions in these dimensions, the last one fastest, each with its length.
+    Dimensions(Vec<(usize, u64)>),
+    /// By the task.
+    Task,
+}
+
 impl JobSpec {
     /// Whether it names files of which it does not say what they hold: whatever is there when they are fetched.
     pub fn has_unknown_files(&self) -> bool {
@@ -223,6 +303,30 @@ impl JobSpec {
             drawn: 0,
             env_left_out: Vec::new(),
         }
+    }
+}
+
+impl Objects {
+    /// Whether nothing is known.
+    pub fn is_empty(&self) -> bool {
+        self.sha256.is_empty()
+    }
+
+    pub(super) fn at(&self, place: u64) -> Option<(Digest, u64)> {
+        let place = usize::try_from(place).ok()?;
+        Some((*self.sha256.get(place)?, *self.bytes.get(place)?))
+    }
+}
+
+impl Output {
+    /// Whether it names files by a pattern, or a whole folder.
+    pub fn is_several(&self) -> bool {
+        !self.lines && (is_pattern(&self.from) || self.from.ends_with('/') || self.from == ".")
+    }
+
+    /// The part of `from` that names of files keep in the folder that they go to.
+    pub(super) fn kept_part(&self) -> &str {
+        if is_pattern(&self.from) { &self.from[fixed_folder(&self.from).len()..] } else { "" }
     }
 }
 

@@ -2,10 +2,8 @@
 
 use std::fmt;
 
-use crate::job::{Problem, files::safe_relative, places::strip_scheme, problem::quoted};
-
-/// How they begin.
-pub const STORE_SCHEME: &str = "store://";
+use crate::job::path::{STORE_SCHEME, safe_relative, strip_scheme};
+use crate::problem::{Problem, quoted};
 
 /// Letters of a store's name at most.
 const NAME_BYTES_MAX: usize = 64;

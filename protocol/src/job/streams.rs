@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::path::{Component, Path, PathBuf};
 
+use crate::job::JobSpec;
 use crate::job::compile::{StreamTemplate, Templates, WorkDirTemplate};
-use crate::job::problem::quoted;
 use crate::job::validate_files::{N_COMPARED, unnamed};
-use crate::job::{JobSpec, Problem};
+use crate::problem::{Problem, quoted};
 use crate::sweep::Dimension;
 use crate::template::{Scope, Template};
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use crate::job::compile::Templates;
-use crate::job::problem::quoted;
-use crate::job::{CommandLine, JobSpec, Problem, Stream, WorkDirPolicy, limits};
+use crate::job::{CommandLine, JobSpec, Stream, WorkDirPolicy, limits};
+use crate::problem::{Problem, quoted};
 use crate::sweep::{Column, Dimension, IntegerRange, Values};
 use crate::template::{BUILT_IN_NAMES, Slot, Source, Template, is_parameter_name};
 use crate::units::{show_bytes, show_duration};

@@ -5,14 +5,13 @@ use std::path::{Path, PathBuf};
 
 use crate::address;
 use crate::job::compile::Templates;
-use crate::job::places::{FILE_SCHEME, STAGE_SCHEME, kind_of, strip_scheme};
-use crate::job::problem::quoted;
-use crate::job::taken::fixed_part;
+use crate::job::path::{FILE_SCHEME, STAGE_SCHEME, Source, kind_of, strip_scheme};
+use crate::job::pattern::{fixed_part, is_pattern};
 use crate::job::validate::Check;
 use crate::job::{
-    CommandLine, JobSpec, Output, OutputTarget, Problem, Several, Source, TaskInput, TaskOutputFile,
-    WorkDirPolicy, limits,
+    CommandLine, JobSpec, Output, OutputTarget, Several, TaskInput, TaskOutputFile, WorkDirPolicy, limits,
 };
+use crate::problem::{Problem, quoted};
 use crate::sweep::Column;
 use crate::template::{self, Slot, Template};
 
@@ -94,7 +93,7 @@ impl Check {
             let expected = "nothing is expanded here: write a path below the task's folder";
             self.add(&path, quoted(from), expected);
         }
-        if output.is_several() && crate::job::taken::is_pattern(&output.to) {
+        if output.is_several() && is_pattern(&output.to) {
             let expected = "several files keep their names: write the folder that they go to";
             self.add(format!("outputs[{n}].to"), format!("a pattern ({})", quoted(&output.to)), expected);
         }

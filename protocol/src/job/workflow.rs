@@ -6,7 +6,8 @@ use scheduler::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::job::{JobSpec, Problem, limits};
+use crate::job::{JobSpec, limits};
+use crate::problem::Problem;
 
 /// Several jobs and what their tasks wait for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -257,7 +258,7 @@ pub(super) fn unknown<'a>(
 ) -> Problem {
     // Where no stage is named, the file is one job.
     let is_lone = |field: &str| path == field || path.starts_with(&format!("{field}["));
-    let expected = match crate::job::nearest(name, known) {
+    let expected = match crate::problem::nearest(name, known) {
         _ if is_lone("after") => {
             "this file has no stages; name a job by its number, like `{job: 7}`".to_owned()
         }
@@ -265,6 +266,6 @@ pub(super) fn unknown<'a>(
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("name one of the {kind}s of this file"),
     };
-    let name = crate::job::problem::quoted(name);
+    let name = crate::problem::quoted(name);
     Problem::new(path, format!("no {kind} {name}"), expected)
 }

@@ -1,6 +1,6 @@
 //! Sweeps written on the command line: `--array 1-1000,2000-3000:2`.
 
-use crate::job::Problem;
+use crate::problem::Problem;
 use crate::sweep::{Dimension, IntegerRange, Values};
 
 /// More runs than anyone types; each costs time at every task.

@@ -12,7 +12,7 @@ use std::fmt;
 pub use format::NumberFormat;
 pub use shell::{Reading, ShellText};
 
-use crate::job::nearest;
+use crate::problem::nearest;
 use crate::sweep::Value;
 use crate::template::shell::{Place, QuotingTracker};
 

@@ -5,10 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{
     engine::{
         Engine,
-        live::{
-            standby::Parked,
-            volatile::{PilotState, Volatile},
-        },
+        live::{pilots::pilot_state::PilotState, ready::parked::Parked, volatile::Volatile},
         state::{allocation::Census, job::Job},
     },
     ids::{JobId, PilotId, PlatformId},

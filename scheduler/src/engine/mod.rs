@@ -21,7 +21,7 @@ mod tests;
 pub use turn::Step;
 
 use interface::{Answer, Event, Query, RequestId, settings::Settings};
-use live::volatile::{Timer, Volatile};
+use live::{timers::Timer, volatile::Volatile};
 use read::views::Reader;
 use record::Record;
 use state::durable::Durable;

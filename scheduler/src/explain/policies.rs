@@ -5,7 +5,7 @@ use std::fmt;
 use super::{Reason, plural};
 use crate::{
     engine::{
-        interface::{QueueLoad, ScalingWay},
+        interface::platform::{queue_load::QueueLoad, scaling::ScalingWay},
         record::because::Compared,
     },
     policy::matching::Precedence,

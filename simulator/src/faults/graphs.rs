@@ -8,7 +8,8 @@ use scheduler::{
     time::Span,
 };
 
-use super::plan::{Act, LATE, Plan, job};
+use super::plan::{LATE, job};
+use crate::world::plan::{Act, Plan};
 
 /// Tasks of one stage at most: the auditor looks at each edge.
 const N_TASKS_MAX: u64 = 400;

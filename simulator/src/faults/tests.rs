@@ -2,7 +2,7 @@
 
 use scheduler::time::Span;
 
-use super::{Outcome, plan::Plan, run, run_many, run_plan};
+use super::{Outcome, Plan, run, run_many, run_plan};
 
 /// Seeds that have shown a mistake, of the engine or of the pilots.
 const ONCE_FAILED: [u64; 17] =

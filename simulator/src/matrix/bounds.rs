@@ -189,10 +189,7 @@ mod tests {
     use scheduler::policy::stealing::bound::{Parent, Step, earliest_finish};
 
     use super::{MICROSECONDS, of};
-    use crate::matrix::{
-        published::SHAPES,
-        workload::{Shape, Workload},
-    };
+    use crate::matrix::workload::{SHAPES, Shape, Workload};
 
     const BYTES_PER_S: f64 = 125e6;
 

@@ -1,9 +1,6 @@
-//! What paper 004 publishes of its measurements, and of the settings behind them.
+//! What paper 004 publishes of its measurements, and of the settings behind them. Numbers by workload are in the order
+//! of `SHAPES`.
 
-use super::workload::Shape;
-
-/// The workloads, in the order of all rows.
-pub const SHAPES: [Shape; 4] = [Shape::Bot, Shape::Pipeline, Shape::FanOut, Shape::FanIn];
 /// Tasks a second of the bound at 128K cores (section 3).
 pub const BOUND_128K: [f64; 4] = [2_330_000.0, 1_850_000.0, 1_160_000.0, 852_150.0];
 /// Cores of it.

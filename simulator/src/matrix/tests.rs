@@ -4,9 +4,8 @@ use scheduler::policy::stealing::Stealing;
 
 use super::{
     machine::{Outcome, Placement, Setting},
-    published::SHAPES,
     reproduce,
-    workload::{Shape, Workload},
+    workload::{SHAPES, Shape, Workload},
     world::run,
 };
 use crate::report::{Claim, Effort, Source, Word};

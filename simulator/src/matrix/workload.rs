@@ -24,6 +24,9 @@ pub enum Shape {
     AllPairs,
 }
 
+/// The workloads, in the order of all rows.
+pub const SHAPES: [Shape; 4] = [Shape::Bot, Shape::Pipeline, Shape::FanOut, Shape::FanIn];
+
 impl Shape {
     /// As the paper calls it.
     pub fn name(self) -> &'static str {

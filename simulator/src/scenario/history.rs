@@ -21,12 +21,12 @@ use super::{
     Application, Faults, Platform, Scenario,
     distribution::Distribution,
     ground::{self, Shown},
-    ledger::JobAccount,
     measures,
     order::{self, Kept, Order},
-    past::{Coming, Lengths, PLACE_UNKNOWN, PastJob},
+    past::{Coming, Lengths, PLACE_UNKNOWN, PastJob, PastPilot},
     ruled,
 };
+use crate::world::ledger::JobAccount;
 
 /// The attempt that decided a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,16 +87,6 @@ pub struct Chosen<'a> {
     pub configured: Option<Policies>,
     /// Which jobs.
     pub is_chosen: &'a dyn Fn(JobId, &Job) -> bool,
-}
-
-/// A pilot that was.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct PastPilot {
-    pub(super) cores: u32,
-    /// Its batch job, from submission to the pilot's start.
-    pub(super) waited: Span,
-    /// How long it was there.
-    pub(super) held: Span,
 }
 
 /// Names in the order they were met.

@@ -5,14 +5,15 @@ use scheduler::{
     time::{Span, Time},
 };
 
-use super::{
-    Scenario,
-    history::PastPilot,
-    ledger::{JobAccount, Ledger, PlatformAccount, Tally},
-    patience::Stopped,
-    timeline::Timeline,
+use super::{Scenario, past::PastPilot};
+use crate::{
+    report::{Cell, Figure, Listing, Shape},
+    world::{
+        ledger::{JobAccount, Ledger, PlatformAccount, Tally},
+        patience::Stopped,
+        timeline::Timeline,
+    },
 };
-use crate::report::{Cell, Figure, Listing, Shape};
 
 /// What is measured. Spans are seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

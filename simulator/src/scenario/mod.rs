@@ -5,34 +5,35 @@
 pub mod distribution;
 mod ground;
 pub mod history;
-pub mod ledger;
 pub mod measures;
 mod model;
 pub mod order;
 pub mod past;
-pub mod patience;
 mod plan;
 mod read;
 mod read_log;
 mod read_users;
+mod read_values;
 mod ruled;
-pub(crate) mod scene;
-mod timeline;
+mod workflow;
 
 use std::{fmt, path::Path, sync::Arc};
 
 use protocol::job::Problem;
 use scheduler::{policy::Policies, pull::TaskNeeds, resources::Resources, time::Span};
 
+use self::{
+    distribution::Distribution,
+    measures::{Account, Row},
+    past::PastJob,
+};
 use crate::{
-    faults::{Violation, plan::Rates, world::World},
+    auditor::Violation,
     pattern::Pattern,
+    world::{World, patience::HowFar, plan::Rates},
 };
 
-use distribution::Distribution;
-use measures::{Account, Row};
-use past::PastJob;
-use patience::HowFar;
+pub use crate::world::{ledger, patience};
 
 /// What a scenario's file says.
 #[derive(Clone, Debug)]

@@ -6,14 +6,17 @@ use std::sync::Arc;
 use scheduler::{luck::Luck, pilot::Ending, results::FailureKind, time::Span};
 
 use super::{Application, Scenario, distribution::Distribution, past::PastJob};
-use crate::{draw, faults::nodes::tasks::Course};
+use crate::{
+    draw,
+    world::{course::Course, ledger::JobAccount, scene::TimingModel},
+};
 
 /// What the numbers of a draw begin with: draws for one thing have nothing to do with those for another.
 const QUEUE: u64 = 20;
 const TIME: u64 = 21;
 const FAILURE: u64 = 22;
 
-pub(crate) struct Model {
+pub(super) struct Model {
     seed: u64,
     /// Drawn ones, and those that were once.
     queue_waits: Vec<(Distribution, Arc<[Span]>)>,
@@ -55,18 +58,34 @@ impl Model {
         }
     }
 
+    /// How long a task is, what that is divided by there, and whether it fails in any case.
+    fn length(&self, site: usize, application: usize, (job, index): (u64, u64)) -> (Span, f64, bool) {
+        let past = job.checked_sub(self.first_past).and_then(|number| self.past.get(number as usize));
+        if let Some(past) = past {
+            let (span, has_failed) = past.lengths.of(index);
+            let mean = |site: usize| self.past_means.get(site)?.get(application).copied();
+            let there = past.lengths.place(index).filter(|there| *there != site);
+            let faster = there.and_then(|there| Some(mean(there)? / mean(site)?));
+            return (span, self.speeds[site] * faster.unwrap_or(1.0), has_failed);
+        }
+        let (time, speed) = self.times[application][site];
+        (time.draw(&mut Luck::of(self.seed, &[TIME, job, index])), speed, false)
+    }
+}
+
+impl TimingModel for Model {
     /// Whether tasks on one node slow each other down.
-    pub(crate) fn slows_down(&self) -> bool {
+    fn slows_down(&self) -> bool {
         self.applications.iter().any(|application| !application.slowed_by.is_empty())
     }
 
-    pub(crate) fn n_applications(&self) -> usize {
+    fn n_applications(&self) -> usize {
         self.applications.len()
     }
 
     /// The speed of a task of so many cores on a node with so many busy cores of each application (itself
     /// among them), of its speed alone: each other core lengthens it by that application's part.
-    pub(crate) fn rate(&self, application: usize, cores: u32, busy: &[u32]) -> f64 {
+    fn rate(&self, application: usize, cores: u32, busy: &[u32]) -> f64 {
         let slowed = self.applications[application].slowed_by.iter().map(|(other, part)| {
             let own = if *other == application { cores } else { 0 };
             part * f64::from(busy[*other] - own)
@@ -75,7 +94,7 @@ impl Model {
     }
 
     /// How long the batch job of that number waits there.
-    pub(crate) fn queue_wait(&self, site: usize, job: u64) -> Span {
+    fn queue_wait(&self, site: usize, job: u64) -> Span {
         let (drawn, past) = &self.queue_waits[site];
         match past.len() {
             0 => drawn.draw(&mut Luck::of(self.seed, &[QUEUE, site as u64, job])),
@@ -84,14 +103,8 @@ impl Model {
     }
 
     /// What becomes of an attempt at a task, given as the scenario's job and the task's index.
-    pub(super) fn course(
-        &self,
-        site: usize,
-        application: usize,
-        (job, index): (u64, u64),
-        attempt: u64,
-        limit: Option<Span>,
-    ) -> Course {
+    fn course(&self, site: usize, job: &JobAccount, index: u64, attempt: u64, limit: Option<Span>) -> Course {
+        let (application, job) = (job.application, job.number);
         let (wall, speed, has_failed) = self.length(site, application, (job, index));
         // Not 0: nothing takes no time at all.
         let wall = Span(((wall.0 as f64 / speed) as u64).max(1));
@@ -107,19 +120,5 @@ impl Model {
             None => (wall, Ending::Exited(i32::from(program_fails || has_failed))),
         };
         Course { span, ending, kills_pilot }
-    }
-
-    /// How long a task is, what that is divided by there, and whether it fails in any case.
-    fn length(&self, site: usize, application: usize, (job, index): (u64, u64)) -> (Span, f64, bool) {
-        let past = job.checked_sub(self.first_past).and_then(|number| self.past.get(number as usize));
-        if let Some(past) = past {
-            let (span, has_failed) = past.lengths.of(index);
-            let mean = |site: usize| self.past_means.get(site)?.get(application).copied();
-            let there = past.lengths.place(index).filter(|there| *there != site);
-            let faster = there.and_then(|there| Some(mean(there)? / mean(site)?));
-            return (span, self.speeds[site] * faster.unwrap_or(1.0), has_failed);
-        }
-        let (time, speed) = self.times[application][site];
-        (time.draw(&mut Luck::of(self.seed, &[TIME, job, index])), speed, false)
     }
 }

@@ -1,17 +1,12 @@
 //! What tasks of past jobs wait for. Tasks that are not played again leave gaps, so those that are have other numbers
 //! than they had.
 
-use std::{collections::BTreeMap, sync::Arc};
-
 use scheduler::{
     edges::{Edges, Listed},
-    engine::interface::On,
     estimates::TaskEstimates,
     ids::JobId,
     ranges::TaskSet,
 };
-
-use super::past::PastJob;
 
 /// The workflow of a past job, and what its tasks wait for.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -27,44 +22,6 @@ impl Order {
     pub(super) fn is_none(&self) -> bool {
         self.workflow.is_none() && self.after.is_empty()
     }
-}
-
-/// Past jobs that come together.
-#[derive(Debug, Default, PartialEq)]
-pub(super) struct Together {
-    /// By position, ascending.
-    pub(super) jobs: Vec<usize>,
-    /// The place of each past job among all past ones in the order in which they come.
-    places: Arc<[u64]>,
-}
-
-impl Together {
-    /// Another job, as one of these is told to wait for it, where so many jobs come before all past ones.
-    pub(super) fn on(&self, other: usize, n_before: u64) -> On {
-        match self.jobs.binary_search(&other) {
-            Ok(at) => On::Stage(at),
-            Err(_) => On::Job(JobId(n_before + self.places[other])),
-        }
-    }
-}
-
-/// All past jobs, in the order in which they come.
-pub(super) fn together(past: &[PastJob]) -> Vec<Together> {
-    let mut all: Vec<Vec<usize>> = Vec::new();
-    let mut known = BTreeMap::<JobId, usize>::new();
-    for (which, job) in past.iter().enumerate() {
-        let at = job.order.workflow.map_or(all.len(), |id| *known.entry(id).or_insert(all.len()));
-        match all.get_mut(at) {
-            Some(jobs) => jobs.push(which),
-            None => all.push(vec![which]),
-        }
-    }
-    let mut places = vec![0; past.len()];
-    for (place, which) in (0..).zip(all.iter().flatten()) {
-        places[*which] = place;
-    }
-    let places: Arc<[u64]> = places.into();
-    all.into_iter().map(|jobs| Together { jobs, places: Arc::clone(&places) }).collect()
 }
 
 /// Which tasks of a job are played again.

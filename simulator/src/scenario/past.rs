@@ -1,5 +1,5 @@
 //! Jobs that were once, in a workload log or under a manager: they come as they came, and their tasks take
-//! what they took.
+//! what they took. And pilots that were.
 
 use std::sync::Arc;
 
@@ -39,6 +39,16 @@ pub struct PastJob {
     pub lengths: Lengths,
     /// What they wait for.
     pub order: Order,
+}
+
+/// A pilot that was.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PastPilot {
+    pub(super) cores: u32,
+    /// Its batch job, from submission to the pilot's start.
+    pub(super) waited: Span,
+    /// How long it was there.
+    pub(super) held: Span,
 }
 
 /// The place of a task of whose platform nothing is known: it takes the same wherever it runs.

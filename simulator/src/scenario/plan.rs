@@ -10,18 +10,18 @@ use scheduler::{
 use super::{
     Arrivals, Lot, Platform, Scenario,
     distribution::{Distribution, span},
-    ledger::{JobAccount, Ledger},
     model::Model,
-    order::{self, Together},
     past::Coming,
-    patience::{LASTS_AT_MOST, Patience},
-    scene::Scene,
+    workflow::{self, Together},
 };
 use crate::{
     draw,
-    faults::{
+    world::{
+        BEGIN,
+        ledger::{JobAccount, Ledger},
+        patience::{LASTS_AT_MOST, Patience},
         plan::{Act, Plan, SitePlan},
-        world::BEGIN,
+        scene::Scene,
     },
 };
 
@@ -33,6 +33,9 @@ const QUIET: Span = Span::from_secs(1200);
 const POLL_WAIT: Span = Span::from_secs(20);
 /// A pilot that the manager has not heard of for so long is given up, where pulls are parked for long.
 const QUIET_LIMIT: Span = Span::from_secs(3 * 1200);
+/// Where a scenario does not say how long tasks may wait without that one ends: its longest task, and a month
+/// more, which is longer than batch systems let their jobs wait or run.
+const WAITED_AT_MOST: Span = Span::from_secs(30 * 86_400);
 
 /// The plan, and what the world asks for beyond it.
 pub(super) fn of(scenario: &Scenario) -> (Plan, Scene) {
@@ -46,7 +49,7 @@ pub(super) fn of(scenario: &Scenario) -> (Plan, Scene) {
     }
     let n_drawn = jobs.len() as u64;
     jobs.extend((n_drawn..).zip(scenario.past.iter()).map(|(number, past)| account(&past.job, number)));
-    for together in order::together(&scenario.past) {
+    for together in workflow::together(&scenario.past) {
         acts.extend(past_act(scenario, &together, n_drawn));
     }
     let faults = &scenario.faults;
@@ -75,14 +78,30 @@ pub(super) fn of(scenario: &Scenario) -> (Plan, Scene) {
         absence_max: faults.manager_away,
     };
     let scene = Scene {
-        model: Model::new(scenario),
-        patience: Patience::of(scenario, &jobs),
+        model: Box::new(Model::new(scenario)),
+        patience: patience(scenario, &jobs),
         ledger: Ledger::new(jobs, scenario.platforms.len()),
         is_audited: scenario.is_audited(),
         trouble_within: faults.within,
         poll_wait: if is_quiet { QUIET } else { POLL_WAIT },
     };
     (plan, scene)
+}
+
+/// As long as the scenario says, or longer than any of its tasks needs.
+fn patience(scenario: &Scenario, jobs: &[JobAccount]) -> Patience {
+    let limit = scenario.patience.unwrap_or_else(|| longest_task(scenario) + WAITED_AT_MOST);
+    Patience::new(limit, jobs.iter().map(|job| (job.submitted, job.n_tasks)))
+}
+
+/// What the longest task is thought to take where that is longest.
+fn longest_task(scenario: &Scenario) -> Span {
+    let drawn = scenario.applications.iter().filter_map(|application| application.time);
+    let past = scenario.past.iter().map(|job| job.lengths.longest().as_secs_f64());
+    let by_speed = drawn.map(|time| time.longest()).chain(past).fold(0.0, f64::max);
+    let slowest = scenario.platforms.iter().map(|platform| platform.speed).fold(f64::INFINITY, f64::min);
+    let own = scenario.platforms.iter().flat_map(|platform| &platform.times);
+    span(own.map(|(_, time)| time.longest()).fold(by_speed / slowest, f64::max))
 }
 
 /// An act at the beginning itself would come before the manager.

@@ -10,7 +10,7 @@ use super::{
     distribution::span,
     order::Order,
     past::{Coming, Lengths, PastJob},
-    read::positive,
+    read_values::positive,
 };
 use crate::tla::{swf, workload::Job};
 

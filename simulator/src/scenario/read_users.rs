@@ -8,10 +8,10 @@ use scheduler::time::Span;
 use super::{
     Application, Arrivals, Faults, Lot,
     past::PastJob,
-    read::{N_TASKS_MAX, duration, which},
     read_log::{self, SAID_BY_LOG, WISH_FIELDS, Wish},
+    read_values::{N_TASKS_MAX, duration, which},
 };
-use crate::{faults::plan::Rates, pattern::Pattern};
+use crate::{pattern::Pattern, world::plan::Rates};
 
 const JOB_FIELDS: [&str; 6] = ["application", "tasks", "count", "priority", "at", "arrivals"];
 const JOB_EXPECTED: &str = "write jobs like {application: docking, tasks: 100}";

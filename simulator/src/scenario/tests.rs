@@ -11,7 +11,7 @@ use super::{
     patience::{Cause, LASTS_AT_MOST, Stopped},
     plan,
 };
-use crate::{faults::world::World, pattern::Pattern};
+use crate::{pattern::Pattern, world::World};
 use scheduler::{
     explain::Reason, policy::Policies, pull::TaskNeeds, ranges::TaskSet, resources::Resources, time::Span,
 };

@@ -8,7 +8,7 @@ use std::{
 use ssh2::Channel;
 
 use super::{
-    line::{Answer, Broken},
+    line::reply::{Answer, Broken},
     wire::Wire,
 };
 use crate::{command::Output, transport::OUTPUT_BYTES_MAX};

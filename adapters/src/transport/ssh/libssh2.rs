@@ -14,7 +14,10 @@ use tokio::sync::{Mutex, oneshot};
 
 use super::{
     Asker, MORE_SESSIONS, SshError, after_mark, at_host, code_of_shell, has_mark, instead,
-    line::{Answer, Broken, Line, Order},
+    line::{
+        Line, Order,
+        reply::{Answer, Broken},
+    },
     login,
     route::{self, Hop},
     shell_line,

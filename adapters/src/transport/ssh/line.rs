@@ -2,6 +2,8 @@
 //! another call comes between the halves of one that could not send all: so what sends does so to its end,
 //! and only what receives gives way.
 
+pub(super) mod reply;
+
 use std::{
     io::{ErrorKind, Read, Write},
     net::{SocketAddr, TcpStream},
@@ -12,8 +14,8 @@ use std::{
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use ssh2::{Channel, ErrorCode, Listener};
-use tokio::sync::oneshot;
 
+use self::reply::{Answer, Broken};
 use super::{
     exec::{Closing, Exec},
     pipe::{Local, Pipe},
@@ -41,24 +43,6 @@ const N_SESSION_TRIES: usize = 20;
 const SESSION_PAUSE: Duration = Duration::from_millis(50);
 /// `LIBSSH2_ERROR_CHANNEL_FAILURE`, `LIBSSH2_ERROR_REQUEST_DENIED`: no to this, and to nothing else.
 const DENIED: [ErrorCode; 2] = [ErrorCode::Session(-21), ErrorCode::Session(-32)];
-
-/// Why something on a connection did not come to its end.
-#[derive(Debug)]
-pub(crate) enum Broken {
-    /// The other side does not want it: nothing was begun.
-    Denied(String),
-    /// The other side opens no more sessions: nothing was begun.
-    NoSession(String),
-    /// It took too long.
-    TimedOut,
-    /// It wrote more than anybody reads.
-    TooMuch,
-    /// The connection is lost.
-    Lost(String),
-}
-
-/// What a command or a request came to.
-pub(crate) type Answer<T> = oneshot::Sender<Result<T, Broken>>;
 
 pub(crate) enum Order {
     /// Run a command line.

@@ -3,7 +3,7 @@
 use std::{os::unix::fs::PermissionsExt, time::Instant};
 
 use super::{Launch, Outcome, Output, Path, Processes, fs, shell};
-use crate::{private, spawn::prepare::Prepared, spawn::processes::Role};
+use crate::{private, spawn::child::Role, spawn::prepare::Prepared};
 
 /// An account that is not root.
 const OTHER: libc::uid_t = 65534;

@@ -3,7 +3,7 @@
 use std::{fs, io, os::unix::fs::MetadataExt, path::Path};
 
 use super::{Cache, CachePlace, evict};
-use crate::{keeper, private, staging::is_full};
+use crate::{keeper::worker, private, staging::is_full};
 
 impl Cache {
     /// Opens the cache in its folder; if that folder's disk is full, the one where files go then.
@@ -92,7 +92,7 @@ impl Cache {
     /// Has the guard remove a cache of this pilot alone, if the pilot is killed.
     pub(super) fn leave_to_guard(&self) {
         if let Some(top) = &self.own_top {
-            keeper::leave_cache_to_guard(top, &self.root);
+            worker::leave_cache_to_guard(top, &self.root);
         }
     }
 }

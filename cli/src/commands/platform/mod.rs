@@ -6,6 +6,7 @@ mod check;
 mod detach;
 mod entry;
 mod limits;
+pub(super) mod list;
 mod login;
 mod reload;
 mod script;
@@ -19,18 +20,16 @@ use profiles::site::Site;
 use protocol::job::nearest;
 use scheduler::engine::interface::{PlatformSpec, views::PlatformView};
 
-use change::Change;
-
-use super::platforms::{self, PlatformsArgs};
 use crate::{
-    access::{self, Where, show_path},
+    access::{self, Where, folders::show_path},
     client::Client,
     failure::{Failure, Outcome},
     in_process,
 };
+use change::Change;
 
 pub(super) use reload::told;
-pub(super) use show::{left, state};
+pub(super) use show::left;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -62,7 +61,7 @@ enum PlatformCommand {
     /// Find out what an account offers, and write it into manager.yaml
     Attach(Box<attach::AttachArgs>),
     /// List the platforms of the manager
-    List(PlatformsArgs),
+    List(list::PlatformsArgs),
     /// Show a platform in full, and why it has the pilots it has
     Show(show::ShowArgs),
     /// Ask platforms for no more pilots; those that are there go on
@@ -194,7 +193,7 @@ pub(super) async fn known(client: &Client, name: &str) -> Result<String, Failure
 pub async fn run(args: PlatformArgs) -> Result<Outcome, Failure> {
     match args.command {
         PlatformCommand::Attach(args) => attach::run(&args).await,
-        PlatformCommand::List(args) => platforms::run(args).await,
+        PlatformCommand::List(args) => list::run(args).await,
         PlatformCommand::Show(args) => show::run(args).await,
         PlatformCommand::Pause(args) => change::run(&args, Change::Pause).await,
         PlatformCommand::Resume(args) => change::run(&args, Change::Resume).await,

@@ -63,7 +63,7 @@ pub(super) async fn run(args: ShowArgs) -> Result<Outcome, Failure> {
 }
 
 /// One word for people; `is_live`: a manager says so, not only its store.
-pub(in crate::commands) fn state(platform: &PlatformView, is_live: bool) -> &'static str {
+pub(super) fn state(platform: &PlatformView, is_live: bool) -> &'static str {
     match platform.mode {
         _ if is_live && !platform.is_attached => "detached",
         PlatformMode::Active => "active",

@@ -22,7 +22,10 @@ use protocol::{
 use scheduler::{engine::interface::views::JobView, resources::Resources, time::Span};
 
 use crate::{
-    access::{self, RUN_FOLDER, STORE_FILE, Standing, show_path},
+    access::{
+        self, Standing,
+        folders::{RUN_FOLDER, STORE_FILE, show_path},
+    },
     client::{Client, EventStream},
     commands::wait,
     failure::{Failure, Outcome},

@@ -17,7 +17,7 @@ use simulator::scenario::{
 
 use super::SimulateArgs;
 use crate::{
-    access::{STORE_FILE, show_path},
+    access::folders::{STORE_FILE, show_path},
     failure::Failure,
     show::format::{self, counted},
 };

@@ -5,9 +5,27 @@ use std::collections::{HashMap, HashSet};
 
 use scheduler::edges::{Edges, Listed, N_EDGES_MAX};
 
-use crate::job::author::stages::Rule;
-use crate::job::problem::quoted;
+use crate::problem::quoted;
 use crate::sweep::{Column, Dimension, Sweep, Values};
+
+/// Which task waits for which.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Rule {
+    All,
+    Same,
+    Groups,
+    Spread,
+}
+
+impl Rule {
+    /// How files write it.
+    fn word(self) -> &'static str {
+        RULES.iter().find(|(_, rule)| *rule == self).map_or("", |(word, _)| *word)
+    }
+}
+
+pub(super) const RULES: [(&str, Rule); 4] =
+    [("all", Rule::All), ("same", Rule::Same), ("groups", Rule::Groups), ("spread", Rule::Spread)];
 
 /// What was found and what would be right.
 pub(super) type Refusal = (String, String);

@@ -7,8 +7,7 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 
-use crate::job::Problem;
-use crate::job::problem::quoted;
+use crate::problem::{Problem, quoted};
 
 /// Which variables are taken along.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -4,104 +4,96 @@
 use std::path::Path;
 
 use crate::job::author::form::{InputForm, OutputForm};
-use crate::job::author::resolve::Resolver;
-use crate::job::problem::quoted;
-use crate::job::taken::{fixed_folder, is_pattern};
-use crate::job::{Input, JobSpec, LocalFile, Objects, Output, Problem, limits};
-use crate::parts::is_part;
+use crate::job::author::pattern::is_unfinished;
+use crate::job::pattern::{fixed_folder, is_pattern};
+use crate::job::{Input, JobSpec, LocalFile, Objects, Output, limits};
+use crate::problem::{Problem, quoted};
 
 /// Problems told of files that are not there: who has a wrong folder wants no thousand lines.
 const N_MISSING_TOLD: usize = 5;
 const NO_FILE: &str = "no such file";
 
-impl Resolver<'_> {
-    /// The job with its files.
-    pub(super) fn files(
-        &mut self,
-        mut spec: JobSpec,
-        inputs: Vec<InputForm>,
-        outputs: Vec<OutputForm>,
-    ) -> JobSpec {
-        let names: Vec<String> = spec.sweep.names().map(str::to_owned).collect();
-        for (n, form) in inputs.into_iter().enumerate() {
-            let InputForm { from, to, sha256, shared, writable, optional, after, lines } = form;
-            // A folder is meant with it and without.
-            let from = if from.contains("://") { from } else { without_slash(from) };
-            let to = to.map(without_slash);
-            let target = to.or_else(|| match after.is_empty() {
-                true => default_target(&from, shared, &names),
-                false => default_target_of_taken(&from, &names),
-            });
-            let to = match target {
-                Some(to) => to,
-                None => {
-                    let expected = "its name in the task's folder does not follow from that: set `to`";
-                    self.problems.push(Problem::new(format!("inputs[{n}]"), quoted(&from), expected));
-                    continue;
-                }
-            };
-            let objects = Objects::default();
-            spec.inputs.push(Input {
-                from,
-                to,
-                sha256,
-                shared,
-                writable,
-                optional,
-                after,
-                lines,
-                objects,
-                files: Vec::new(),
-            });
-        }
-        for OutputForm { from, to, optional, lines } in outputs {
-            let to = to.unwrap_or_else(|| match fixed_folder(&from) {
-                _ if !is_pattern(&from) => from.clone(),
-                "" => ".".to_owned(),
-                folder => folder.to_owned(),
-            });
-            spec.outputs.push(Output { from, to, optional, lines });
-        }
-        spec
-    }
-}
-
-impl Resolver<'_> {
-    /// Finds out which inputs are folders, and what is in them.
-    pub(super) fn folders(&mut self, spec: &mut JobSpec) {
-        if spec.inputs.is_empty() || !self.knows_files() {
-            return;
-        }
-        let mut plain = spec.with_files_only();
-        for (n, input) in plain.inputs.iter_mut().enumerate().filter(|(_, input)| !input.lines) {
-            // Of a folder it may be the task's own, which no file may be.
-            input.to = format!("input{n}");
-        }
-        let Ok(compiled) = plain.compile() else { return };
-        let mut lists: Vec<Vec<Option<String>>> = vec![Vec::new(); spec.inputs.len()];
-        let mut n_left = limits::N_OBJECTS_MAX;
-        for LocalFile { input, path } in compiled.local_files() {
-            if spec.inputs[input].lines || !path.is_dir() {
-                lists[input].push(None);
+/// The job with its files.
+pub(super) fn with_files(
+    mut spec: JobSpec,
+    inputs: Vec<InputForm>,
+    outputs: Vec<OutputForm>,
+    problems: &mut Vec<Problem>,
+) -> JobSpec {
+    let names: Vec<String> = spec.sweep.names().map(str::to_owned).collect();
+    for (n, form) in inputs.into_iter().enumerate() {
+        let InputForm { from, to, sha256, shared, writable, optional, after, lines } = form;
+        // A folder is meant with it and without.
+        let from = if from.contains("://") { from } else { without_slash(from) };
+        let to = to.map(without_slash);
+        let target = to.or_else(|| match after.is_empty() {
+            true => default_target(&from, shared, &names),
+            false => default_target_of_taken(&from, &names),
+        });
+        let to = match target {
+            Some(to) => to,
+            None => {
+                let expected = "its name in the task's folder does not follow from that: set `to`";
+                problems.push(Problem::new(format!("inputs[{n}]"), quoted(&from), expected));
                 continue;
             }
-            match list_folder(&path, &mut n_left) {
-                Ok(names) => lists[input].push(Some(names)),
-                Err((found, expected)) => {
-                    self.problems.push(Problem::new(format!("inputs[{input}]"), found, expected));
-                    return;
-                }
+        };
+        let objects = Objects::default();
+        spec.inputs.push(Input {
+            from,
+            to,
+            sha256,
+            shared,
+            writable,
+            optional,
+            after,
+            lines,
+            objects,
+            files: Vec::new(),
+        });
+    }
+    for OutputForm { from, to, optional, lines } in outputs {
+        let to = to.unwrap_or_else(|| match fixed_folder(&from) {
+            _ if !is_pattern(&from) => from.clone(),
+            "" => ".".to_owned(),
+            folder => folder.to_owned(),
+        });
+        spec.outputs.push(Output { from, to, optional, lines });
+    }
+    spec
+}
+
+/// Finds out which inputs are folders, and what is in them.
+pub(super) fn fill_folders(spec: &mut JobSpec, problems: &mut Vec<Problem>) {
+    let mut plain = spec.with_files_only();
+    for (n, input) in plain.inputs.iter_mut().enumerate().filter(|(_, input)| !input.lines) {
+        // Of a folder it may be the task's own, which no file may be.
+        input.to = format!("input{n}");
+    }
+    let Ok(compiled) = plain.compile() else { return };
+    let mut lists: Vec<Vec<Option<String>>> = vec![Vec::new(); spec.inputs.len()];
+    let mut n_left = limits::N_OBJECTS_MAX;
+    for LocalFile { input, path } in compiled.local_files() {
+        if spec.inputs[input].lines || !path.is_dir() {
+            lists[input].push(None);
+            continue;
+        }
+        match list_folder(&path, &mut n_left) {
+            Ok(names) => lists[input].push(Some(names)),
+            Err((found, expected)) => {
+                problems.push(Problem::new(format!("inputs[{input}]"), found, expected));
+                return;
             }
         }
-        for (n, (input, lists)) in spec.inputs.iter_mut().zip(lists).enumerate() {
-            let n_folders = lists.iter().flatten().count();
-            if n_folders > 0 && n_folders < lists.len() {
-                let expected = "all values of a parameter here are folders, or none is";
-                let found = format!("{n_folders} folders among {} files", lists.len() - n_folders);
-                self.problems.push(Problem::new(format!("inputs[{n}].from"), found, expected));
-            }
-            input.files = lists.into_iter().flatten().collect();
+    }
+    for (n, (input, lists)) in spec.inputs.iter_mut().zip(lists).enumerate() {
+        let n_folders = lists.iter().flatten().count();
+        if n_folders > 0 && n_folders < lists.len() {
+            let expected = "all values of a parameter here are folders, or none is";
+            let found = format!("{n_folders} folders among {} files", lists.len() - n_folders);
+            problems.push(Problem::new(format!("inputs[{n}].from"), found, expected));
         }
+        input.files = lists.into_iter().flatten().collect();
     }
 }
 
@@ -171,11 +163,6 @@ fn list_folder(folder: &Path, n_left: &mut u64) -> Result<String, (String, Strin
 fn is_of_pilotfish(folder: &Path) -> bool {
     let holds = |name: &str| folder.join(name).is_file();
     folder.ends_with(".pilotfish") || (holds("secret") && holds("store.sqlite"))
-}
-
-/// Whether a file is one that a command of Pilotfish brings home, or was killed with.
-pub(super) fn is_unfinished(path: &Path) -> bool {
-    path.file_name().and_then(|name| name.to_str()).is_some_and(is_part)
 }
 
 /// The name in the task's folder: that from the job's folder, or the file's own name.

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 
 use glob::{MatchOptions, Pattern};
 
-use crate::job::author::files::is_unfinished;
 use crate::job::author::sources::SourceError;
-use crate::job::problem::quoted;
+use crate::parts::is_part;
+use crate::problem::quoted;
 
 /// Hidden files match only a pattern that begins with a dot, as in shells.
 const OPTIONS: MatchOptions =
@@ -135,6 +135,11 @@ fn step(found: Vec<PathBuf>, component: &Component<'_>) -> Result<Vec<PathBuf>, 
             Ok(walk.found)
         }
     }
+}
+
+/// Whether a file is one that a command of Pilotfish brings home, or was killed with.
+pub(super) fn is_unfinished(path: &Path) -> bool {
+    path.file_name().and_then(|name| name.to_str()).is_some_and(is_part)
 }
 
 /// All folders below some, each once: by its own name rather than by a link's.

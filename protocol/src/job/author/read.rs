@@ -4,9 +4,7 @@
 use serde_yaml::{Mapping, Value};
 
 use crate::job::author::locate::{Locator, join};
-use crate::job::problem::quoted;
-use crate::job::suggest::called_elsewhere;
-use crate::job::{Problem, nearest};
+use crate::problem::{Problem, called_elsewhere, nearest, quoted};
 use crate::units::UnitError;
 
 /// A value and the path of its field.

@@ -4,7 +4,7 @@ use serde_yaml::Value;
 
 use crate::job::author::form::{CsvForm, NamedSource, Points, SampleForm, Source, SweepEntry, SweepForm};
 use crate::job::author::read::{Node, Reader};
-use crate::job::problem::quoted;
+use crate::problem::quoted;
 
 const SOURCE_EXPECTED: &str = "write a list like [a, b], {files: \"*.txt\"}, {range: [1, 10]}, \
                                {linspace: [0.0, 1.0, 11]} or {lines: file.txt}";

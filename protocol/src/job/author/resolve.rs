@@ -8,8 +8,8 @@ use crate::job::author::files;
 use crate::job::author::form::{CsvForm, JobForm, NamedSource, Source, SweepEntry, SweepForm};
 use crate::job::author::sources::{self, SourceError};
 use crate::job::author::{pattern, table};
-use crate::job::problem::quoted;
-use crate::job::{CommandLine, JobSpec, LineEnds, Problem, Results, WorkDirPolicy};
+use crate::job::{CommandLine, JobSpec, LineEnds, Results, WorkDirPolicy};
+use crate::problem::{Problem, quoted};
 use crate::sweep::{Column, Dimension, IntegerRange, Sample, Sweep, Values};
 use crate::template::{BUILT_IN_NAMES, is_parameter_name};
 
@@ -63,9 +63,12 @@ pub(super) fn resolve(form: JobForm, file_name: &str, base_dir: &Path) -> (JobSp
         is_taken: false,
         drawn: 0,
     };
-    let mut spec = resolver.files(spec, form.inputs.unwrap_or_default(), form.outputs.unwrap_or_default());
+    let (inputs, outputs) = (form.inputs.unwrap_or_default(), form.outputs.unwrap_or_default());
+    let mut spec = files::with_files(spec, inputs, outputs, &mut resolver.problems);
     resolver.program(&spec);
-    resolver.folders(&mut spec);
+    if !spec.inputs.is_empty() && resolver.knows_files() {
+        files::fill_folders(&mut spec, &mut resolver.problems);
+    }
     let problems = resolver.finish(&spec);
     (spec, problems)
 }
@@ -81,9 +84,9 @@ struct Gaps {
     has_unfit_columns: bool,
 }
 
-pub(super) struct Resolver<'a> {
-    pub(super) base_dir: &'a Path,
-    pub(super) problems: Vec<Problem>,
+struct Resolver<'a> {
+    base_dir: &'a Path,
+    problems: Vec<Problem>,
     /// Parameters that do not stand at `sweep.NAME`, and where they do.
     origins: BTreeMap<String, String>,
     gaps: Gaps,
@@ -290,7 +293,7 @@ impl Resolver<'_> {
     }
 
     /// Whether nothing that was found so far is of files or parameters.
-    pub(super) fn knows_files(&self) -> bool {
+    fn knows_files(&self) -> bool {
         let Gaps { has_unknown_values, has_unknown_names, .. } = self.gaps;
         !has_unknown_values && !has_unknown_names && !self.problems.iter().any(Problem::is_of_files)
     }

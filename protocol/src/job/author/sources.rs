@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use crate::job::limits;
-use crate::job::problem::quoted;
+use crate::problem::quoted;
 use crate::units::show_bytes;
 
 /// Why a file cannot be used.

@@ -7,15 +7,15 @@ use scheduler::edges::{Edges, OnFailedDependency};
 use scheduler::ids::JobId;
 use serde_yaml::Value;
 
-use crate::job::author::by_name;
+use crate::job::author::by_name::{self, RULES, Rule};
 use crate::job::author::form::{JobForm, NamedSource, Source, SweepEntry, SweepForm};
 use crate::job::author::read::{Fields, Node, Reader};
 use crate::job::author::read_job::JOB_FIELDS;
 use crate::job::author::resolve;
-use crate::job::places::{STAGE_SCHEME, strip_scheme};
-use crate::job::problem::quoted;
+use crate::job::path::{STAGE_SCHEME, strip_scheme};
 use crate::job::workflow::unknown;
-use crate::job::{AfterSpec, JobSpec, OnSpec, Problem, StageSpec, WorkflowSpec, limits};
+use crate::job::{AfterSpec, JobSpec, OnSpec, StageSpec, WorkflowSpec, limits};
+use crate::problem::{Problem, quoted};
 
 /// What a stage has beside the fields of a job.
 pub(super) const STAGE_FIELDS: [&str; 3] = ["after", "reduce", "on_failed_dependency"];
@@ -23,25 +23,6 @@ pub(super) const STAGE_FIELDS: [&str; 3] = ["after", "reduce", "on_failed_depend
 const AFTER_EXPECTED: &str =
     "write a stage's name, {stage: NAME, tasks: same}, {job: 7} for another job, or a list of them";
 const REDUCE_EXPECTED: &str = "write a stage's name, or {stage: NAME, every: 100}";
-
-/// Which task waits for which.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Rule {
-    All,
-    Same,
-    Groups,
-    Spread,
-}
-
-impl Rule {
-    /// How files write it.
-    pub(super) fn word(self) -> &'static str {
-        RULES.iter().find(|(_, rule)| *rule == self).map_or("", |(word, _)| *word)
-    }
-}
-
-const RULES: [(&str, Rule); 4] =
-    [("all", Rule::All), ("same", Rule::Same), ("groups", Rule::Groups), ("spread", Rule::Spread)];
 
 /// An entry of `after`.
 struct AfterForm {

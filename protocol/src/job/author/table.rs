@@ -4,8 +4,8 @@ use std::path::Path;
 
 use crate::job::author::form::CsvForm;
 use crate::job::author::sources::{SourceError, read_text};
-use crate::job::problem::quoted;
-use crate::job::{limits, nearest};
+use crate::job::limits;
+use crate::problem::{nearest, quoted};
 
 /// What may part values where the file does not say it; the first one that the line of names has.
 const DELIMITERS: [u8; 3] = [b',', b';', b'\t'];

@@ -13,13 +13,12 @@ use crate::job::author::form::{
 use crate::job::author::read::{Node, Reader};
 use crate::job::author::resolve;
 use crate::job::author::stages::Common;
+use crate::job::path::safe_relative;
+use crate::job::pattern::is_pattern;
 use crate::job::places::{address_for_name, manager_folder};
-use crate::job::problem::quoted;
-use crate::job::taken::is_pattern;
 use crate::job::workflow::{circle, unknown};
-use crate::job::{
-    AfterSpec, CommandLine, LineEnds, OnSpec, Problem, StageSpec, WorkflowSpec, limits, safe_relative,
-};
+use crate::job::{AfterSpec, CommandLine, LineEnds, OnSpec, StageSpec, WorkflowSpec, limits};
+use crate::problem::{Problem, quoted};
 use crate::units::parse_duration_ms;
 
 pub(super) const TASK_FIELDS: [&str; 7] =

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use proptest::prelude::*;
 use scheduler::digest::Digest;
 
-use super::{Input, Output, OutputTarget, Source, StorePlace, safe_relative};
-use crate::job::{CommandLine, JobSpec, WorkDirPolicy};
+use crate::job::{
+    CommandLine, Input, JobSpec, Output, OutputTarget, Source, StorePlace, WorkDirPolicy, safe_relative,
+};
 use crate::sweep::{Dimension, IntegerRange, Sample, Sweep, Values};
 
 fn input(from: &str, to: &str) -> Input {

@@ -1,9 +1,9 @@
 //! Patterns of groups: whether they match files of tasks outside of the group.
 
 use crate::job::flow::{Check, N_COMPARED};
-use crate::job::problem::quoted;
-use crate::job::taken::{fixed_part, may_match, plain};
-use crate::job::{OutputTarget, Problem, Several, TakenFiles};
+use crate::job::pattern::{fixed_part, may_match, plain};
+use crate::job::{OutputTarget, Several, TakenFiles};
+use crate::problem::{Problem, quoted};
 
 /// What comparing names with patterns of groups may cost, of all stages together; a name costs one.
 const COST_MAX: u64 = 1_000_000;

@@ -4,12 +4,10 @@
 
 use crate::{
     engine::{
-        dispatch::{elsewhere::Elsewhere, offer::Offer, serve::has_room_for_templates},
+        dispatch::{choice::has_room_for_templates, elsewhere::Elsewhere, offer::Offer},
         live::{
-            last_chances::holds_any,
-            plan::quotas::Meant,
-            platform::limits,
-            volatile::{PilotState, Volatile},
+            last_chances::holds_any, pilots::pilot_state::PilotState, plan::quotas::Meant, platform::limits,
+            volatile::Volatile,
         },
         state::job::Job,
         turn::Turn,
@@ -71,7 +69,7 @@ impl Turn<'_> {
         let of_job = |(job_id, alone): (&JobId, &TaskSet)| {
             let (job, leases) = (durable.jobs().get(job_id)?, volatile.jobs.get(job_id)?);
             let column = volatile.guide.quotas.column(platform);
-            let is_meant = !matches!(volatile.guide.quotas.meant(column, leases, self.now), Meant::Nothing);
+            let is_meant = !matches!(leases.meant(&volatile.guide.quotas, column, self.now), Meant::Nothing);
             if job.is_paused
                 || !is_meant
                 || leases.profiled_on.is_some()

@@ -6,15 +6,9 @@ use crate::{
         dispatch::offer::outlives,
         interface::{platform::platform_spec::PlatformMode, settings::Settings},
         live::{
-            plan::quotas::Meant,
-            platform::limits,
-            volatile::{JobLeases, Timer, Volatile},
+            job_leases::JobLeases, plan::quotas::Meant, platform::limits, timers::Timer, volatile::Volatile,
         },
-        state::{
-            durable::{Durable, Pilot},
-            job::Job,
-            places::Place,
-        },
+        state::{durable::Durable, job::Job, pilot::Pilot, places::Place},
         turn::Turn,
     },
     ids::{JobId, PilotId, PlatformId},
@@ -125,7 +119,7 @@ impl Elsewhere<'_> {
     /// Whether the platform is meant for any of the job's tasks.
     fn may_take(&self, platform: PlatformId, job: &Job, leases: &JobLeases) -> bool {
         let quotas = &self.volatile.guide.quotas;
-        let is_meant = quotas.meant(quotas.column(platform), leases, self.now) != Meant::Nothing;
+        let is_meant = leases.meant(quotas, quotas.column(platform), self.now) != Meant::Nothing;
         is_meant && limits::n_allowed(self.durable, self.volatile, platform, job) > 0
     }
 

@@ -2,9 +2,9 @@
 
 use crate::{
     engine::{
-        dispatch::{remains::Remains, serve::cores_of},
+        dispatch::{choice::cores_of, remains::Remains},
         interface::settings::Settings,
-        live::volatile::{JobLeases, Volatile},
+        live::{job_leases::JobLeases, volatile::Volatile},
         state::durable::Durable,
     },
     ids::{JobId, PilotId, PlatformId},

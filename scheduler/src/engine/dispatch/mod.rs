@@ -1,6 +1,7 @@
 //! Which tasks a pilot is given.
 
 pub mod alone;
+pub mod choice;
 pub mod elsewhere;
 pub mod here;
 pub mod offer;

@@ -2,13 +2,14 @@
 
 use crate::{
     engine::{
-        dispatch::serve::Choice,
+        dispatch::choice::Choice,
         interface::settings::Settings,
         live::volatile::Volatile,
         state::{
-            durable::{Durable, Pilot},
+            durable::Durable,
             job::Job,
             learned::{experience::Experience, facts::Facts},
+            pilot::Pilot,
         },
     },
     ids::{JobId, PilotId},

@@ -9,18 +9,14 @@ use std::collections::BTreeMap;
 
 use crate::{
     engine::{
-        dispatch::{offer::Offer, serve::has_room_for_templates},
+        dispatch::{choice::has_room_for_templates, offer::Offer},
         interface::{
             RequestId,
             job_request::JobRequest,
             platform::platform_spec::{PlatformMode, PlatformSpec},
             refusal::Refusal,
         },
-        live::{
-            platform::limits,
-            profiling::ProfilingRun,
-            volatile::{Timer, Volatile},
-        },
+        live::{platform::limits, profiling::ProfilingRun, timers::Timer, volatile::Volatile},
         turn::Turn,
     },
     ids::{JobId, PilotId, PlatformId},

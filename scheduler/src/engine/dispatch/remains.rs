@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     engine::{
-        dispatch::serve::cores_of,
+        dispatch::choice::cores_of,
         interface::settings::Settings,
         live::{plan::nodes::Mix, volatile::Volatile},
         state::durable::Durable,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::{
     engine::{
         dispatch::{
+            choice::{Choice, has_room_for_templates},
             elsewhere::Elsewhere,
             here::Here,
             offer::{Offer, Wait},
@@ -12,10 +13,11 @@ use crate::{
         },
         interface::{job_request::JobRequest, settings::Settings},
         live::{
-            lineup::first_in_line,
-            plan::quotas::{Divided, Meant, Quota},
+            pilots::{keep::Keep, pilot_state::PilotState},
+            plan::quotas::{Divided, Meant},
             platform::limits,
-            volatile::{Keep, PilotState, Volatile},
+            ready::standby::first_in_line,
+            volatile::Volatile,
         },
         state::{durable::Durable, job::Job},
         turn::Turn,
@@ -172,7 +174,7 @@ impl Turn<'_> {
         let column = platform.and_then(|platform| self.volatile.guide.quotas.column(platform));
         let leases = self.volatile.jobs.get(&job).filter(|_| column.is_some());
         let quotas = &self.volatile.guide.quotas;
-        leases.is_some_and(|leases| quotas.meant(column, leases, self.now) == Meant::Nothing)
+        leases.is_some_and(|leases| leases.meant(quotas, column, self.now) == Meant::Nothing)
     }
 
     fn serve_if_parked(&mut self, id: PilotId) {
@@ -198,23 +200,6 @@ impl Turn<'_> {
             self.answer_pull(request, id, None);
         }
     }
-}
-
-/// Whether the pilot's next answer may still grow: the templates that it carries, of parts not yet
-/// confirmed and of these bundles, are below their limit.
-pub(in crate::engine) fn has_room_for_templates(
-    settings: &Settings,
-    durable: &Durable,
-    volatile: &Volatile,
-    id: PilotId,
-    bundles: &[Bundle],
-) -> bool {
-    let Some(state) = volatile.pilots.get(&id) else { return false };
-    let spec_bytes = |job: &JobId| durable.jobs().get(job).map_or(0, |job| job.request.spec.len());
-    let unconfirmed = state.unconfirmed.iter().flat_map(|part| &part.templates);
-    let new = bundles.iter().map(|bundle| &bundle.job).filter(|job| !state.templates.contains(job));
-    let n_bytes: usize = unconfirmed.map(|t| t.spec.len()).chain(new.map(spec_bytes)).sum();
-    n_bytes < settings.template_bytes_max
 }
 
 /// The job to serve, taken from `choices`; `None` if none can be, or if the one whose turn it is waits for
@@ -260,35 +245,6 @@ fn next<'a>(
     let keep = keep(&choice);
     volatile.keep(id, keep);
     None
-}
-
-/// A job with ready tasks that the pilot can run.
-pub(in crate::engine) struct Choice<'a> {
-    pub(in crate::engine) job: &'a Job,
-    pub(in crate::engine) candidate: Candidate<'a>,
-    /// The row of its quotas.
-    divided: Divided,
-    /// What of its kind is meant for the pilot's platform; `None`: nobody says.
-    quota: Option<Quota>,
-    /// Cores of the node that its application may still have before others; `None`: it has them all, or nobody says.
-    node_left: Option<u64>,
-    /// Ready tasks that the pilot may have.
-    pub(in crate::engine) n_ready: u64,
-    /// How many of its tasks the whole pilot can run at a time.
-    pub(in crate::engine) n_slots: u64,
-    /// How many a slot should have, the running one included.
-    pub(in crate::engine) depth: u64,
-    /// How many pilots can run it.
-    pub(in crate::engine) n_fitting: u64,
-    /// Ready tasks that are tried again elsewhere.
-    avoided: TaskSet,
-}
-
-impl Choice<'_> {
-    /// Cores that so many of its tasks keep busy.
-    fn cores_of(&self, n_tasks: u64) -> u64 {
-        n_tasks.div_ceil(self.depth).saturating_mul(self.job.request.needs.resources.cores.into())
-    }
 }
 
 /// Jobs with ready tasks that the pilot can run: where that can be told at once those of which one goes first (`true`),
@@ -355,7 +311,7 @@ pub(in crate::engine) fn choices<'a>(
         if n_slots == 0 || job.is_paused || !offer.outlives(job) {
             return None;
         }
-        let quota = match guide.quotas.meant(column, leases, offer.now()) {
+        let quota = match leases.meant(&guide.quotas, column, offer.now()) {
             Meant::Nothing => return None,
             Meant::Anything => None,
             Meant::Quota(quota) => Some(quota),
@@ -481,12 +437,6 @@ fn n_of_quota(choice: &Choice<'_>) -> u64 {
 fn n_of_node(choice: &Choice<'_>) -> u64 {
     let n_slots = |left: u64| left / u64::from(choice.job.request.needs.resources.cores).max(1);
     choice.node_left.map_or(u64::MAX, |left| n_slots(left).saturating_mul(choice.depth))
-}
-
-/// Cores that so many tasks of a job hold. Of those that are sent ahead a slot has several.
-pub(in crate::engine) fn cores_of(settings: &Settings, job: &Job, n_tasks: u64) -> u64 {
-    let n_slots = n_tasks.div_ceil(job.depth(settings));
-    n_slots.saturating_mul(job.request.needs.resources.cores.into())
 }
 
 /// Seconds that a job's open tasks are expected to take together; nothing where nothing is known.

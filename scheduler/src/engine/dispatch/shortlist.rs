@@ -6,8 +6,9 @@ use crate::{
     engine::{
         dispatch::{here::Here, offer::Offer},
         live::{
+            job_leases::JobLeases,
             plan::quotas::{Divided, Meant, Row},
-            volatile::{JobLeases, Volatile},
+            volatile::Volatile,
         },
     },
     ids::JobId,
@@ -48,7 +49,7 @@ pub(in crate::engine) fn shortlist(
             Divided::Left => return None,
             Divided::In(row) => row,
         };
-        let quota = match quotas.meant(Some(column), leases, now) {
+        let quota = match leases.meant(quotas, Some(column), now) {
             Meant::Nothing => continue,
             Meant::Anything => return None,
             Meant::Quota(quota) => quota,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     engine::{
-        live::volatile::{PilotState, Volatile},
+        live::{pilots::pilot_state::PilotState, volatile::Volatile},
         state::job::Job,
     },
     ids::{JobId, PilotId},

@@ -4,24 +4,21 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     engine::{
-        interface::{RequestId, platform::queue_load::QueueLoad},
+        interface::RequestId,
         live::{
-            agreement::GoesOn,
-            by_size::BySize,
-            doubts::RowBegan,
             effort::{Efforts, Moved},
-            lineup::{Lineup, Newcomer},
-            neighbours::Crew,
-            plan::{guide::Guide, guiding::Guiding, quotas::Divided, weight_history::Noted},
-            platform::{queue_reasons::QueueReason, scaling::Watch, short_lived::ShortLived},
+            job_leases::JobLeases,
+            pilots::{agreement::GoesOn, keep::Keep, pilot_state::PilotState},
+            plan::{guide::Guide, guiding::Guiding, weight_history::Noted},
+            platform::{platform_state::PlatformState, queue_reasons::QueueReason},
             profiling::ProfilingRun,
-            standby::Parked,
+            ready::{lineup::Lineup, parked::Parked},
+            timers::Timer,
         },
         record::{because::Compared, beside::Company},
-        state::{durable::Durable, graph::Graph, job::Job},
+        state::{durable::Durable, graph::Graph},
     },
     ids::{AllocationId, JobId, PilotId, PlatformId, TaskId},
-    pull::{Part, PilotCommand},
     ranges::TaskSet,
     resources::Resources,
     time::Time,
@@ -148,211 +145,6 @@ pub struct Volatile {
     pub shutdown: Option<(Vec<RequestId>, bool)>,
 }
 
-/// Who holds how much of a job.
-#[derive(Clone, Debug, Default)]
-pub struct JobLeases {
-    /// Open tasks that no pilot holds and that need not wait.
-    pub ready: TaskSet,
-    /// The same by their estimates, where bundles are packed by them.
-    pub by_size: Option<Box<BySize>>,
-    /// How many tasks pilots hold.
-    pub n_leased: u64,
-    /// How many of them are known to have begun.
-    pub n_running: u64,
-    /// Cores that they hold. What is sent ahead holds none: it waits for those of the tasks before it.
-    pub held_cores: u64,
-    /// Who holds them.
-    pub holders: BTreeSet<PilotId>,
-    /// Pilots that give no cores to other jobs until a task of this one fits, and since which value of
-    /// the serving counter. Not more than it has ready tasks.
-    pub keepers: BTreeSet<(u64, PilotId)>,
-    /// How many pilots that take part can run it.
-    pub n_fitting: u64,
-    /// Its place in the quotas.
-    pub divided: Divided,
-    /// Of which platform's profiling run it is: all its tasks are for that.
-    pub profiled_on: Option<PlatformId>,
-    /// Since when some of it is ready and no platform that may has taken any.
-    pub waits_since: Option<Time>,
-    /// Where its user may begin nothing more: where there are such platforms it waits for none.
-    pub barred: Vec<PlatformId>,
-    /// Its user's place in the guide.
-    pub user: Option<usize>,
-    /// Its priority among the jobs of its user.
-    pub priority: i32,
-    /// Its priority among the jobs of all users.
-    pub rank: i32,
-    /// The serving counter when it was last given a bundle.
-    pub last_served: u64,
-    /// Its place among those of which nothing has been given out.
-    pub newcomer: Option<Newcomer>,
-}
-
-/// A live pilot.
-#[derive(Clone, Debug, Default)]
-pub struct PilotState {
-    /// What its node has.
-    pub capacity: Resources,
-    /// Whether it may get new tasks of any job: it has not been told to drain, and no profiling run has its node.
-    pub takes_part: bool,
-    /// Whether it has said, in this epoch, what it holds.
-    pub is_synced: bool,
-    /// The number of the question what it holds, if it was asked.
-    pub asked: Option<u64>,
-    /// The last question that it has answered.
-    pub told: u64,
-    /// When it was last heard of.
-    pub last_heard: Time,
-    /// What it holds.
-    pub leases: BTreeMap<JobId, TaskSet>,
-    /// What was taken from it again and it has not answered for yet: no result of these tasks is of a
-    /// lease that it has now, and it gets none of them anew before.
-    pub revoked: BTreeMap<JobId, TaskSet>,
-    /// Tasks opened again whose result it had when it said what it holds: the result may be of an attempt
-    /// from before that, so a failure does not count.
-    pub doubtful: BTreeMap<JobId, TaskSet>,
-    /// What of it has begun, as last told.
-    pub running: BTreeMap<JobId, TaskSet>,
-    /// Whose tasks are on its node, where that tells something.
-    pub crew: Option<Box<Crew>>,
-    /// What its leases leave of its capacity; 0 where they exceed it.
-    pub used: Resources,
-    /// Its parked pull and until when.
-    pub parked: Option<(RequestId, Time)>,
-    /// Whether it takes new tasks.
-    pub is_hungry: bool,
-    /// For which job it keeps the cores that come free.
-    pub keeps_for: Option<Keep>,
-    /// The job that it was given tasks of last.
-    pub previous: Option<JobId>,
-    /// Parts sent in this epoch.
-    pub n_parts: u64,
-    /// Parts that it has not confirmed.
-    pub unconfirmed: Vec<Part>,
-    /// The highest number of a part that was confirmed.
-    pub confirmed: u64,
-    /// The highest number of a pull of its process, where it counts them.
-    pub last_pull: u64,
-    /// Tasks that it said to hold and was not leased, until it has answered for them.
-    pub disowned: BTreeMap<JobId, TaskSet>,
-    /// Whether it was told to those who watch that what it says cannot be.
-    pub is_doubt_told: bool,
-    /// When somebody else came with its join token last.
-    pub second_join_at: Option<Time>,
-    /// What it must be told.
-    pub commands: Vec<PilotCommand>,
-    /// Jobs whose templates it has been sent.
-    pub templates: BTreeSet<JobId>,
-    /// Tasks that came to it from other pilots since the manager started.
-    pub n_taken: u64,
-    /// Tasks that went from it to others since then.
-    pub n_given: u64,
-    /// How often it was asked for tasks in the name of others since it last gave or got some.
-    pub n_asked_in_vain: u32,
-    /// Since when it holds nothing.
-    pub idle_since: Option<Time>,
-    /// Node failures in a row.
-    pub n_node_failures: u32,
-    /// Whether it fails what others can do, as far as can be told: it gets one task at a time.
-    pub is_doubted: bool,
-    /// … and nothing before this time.
-    pub paused_until: Option<Time>,
-    /// How often it has been made to pause since its last success.
-    pub n_pauses: u32,
-    /// What its job had come to when it began to fail.
-    pub row_began: Option<RowBegan>,
-    /// When its timer is due.
-    pub timer_at: Option<Time>,
-}
-
-/// A pilot keeps the cores that come free for a job.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Keep {
-    /// For which one.
-    pub job: JobId,
-    /// Since which value of the serving counter.
-    pub since: u64,
-    /// When what the pilot held then is expected to have ended.
-    pub until: Time,
-}
-
-/// Listings of a platform that failed in a row.
-#[derive(Clone, Debug)]
-pub struct Unlisted {
-    /// Why the last of them failed.
-    pub what: String,
-    /// How many.
-    pub n: u32,
-    /// When the first of them failed.
-    pub since: Time,
-}
-
-/// A platform's fortunes.
-#[derive(Clone, Debug, Default)]
-pub struct PlatformState {
-    /// Whether the operator has attached it since this start; nothing is asked of it before.
-    pub is_attached: bool,
-    /// Failures in a row.
-    pub n_failures: u32,
-    /// Nothing is asked of it before this time.
-    pub blocked_until: Time,
-    /// When it last failed.
-    pub failed_at: Time,
-    /// Whether since then jobs came to nothing that it had accepted, and not only submissions failed.
-    pub ends_jobs: bool,
-    /// When a pilot last came of a job of it.
-    pub came_at: Option<Time>,
-    /// When a listing last showed that a job of it has waited in its queue for long: it takes jobs, and begins them later.
-    pub queued_at: Option<Time>,
-    /// The last failure, in the platform's words.
-    pub last_failure: Option<String>,
-    /// The limit by which it took no more jobs when it was last asked, in its words.
-    pub full: Option<String>,
-    /// Its last listings that failed; `None`: the last one did not.
-    pub unlisted: Option<Unlisted>,
-    /// Why its connection waits for a person; `None`: it does not.
-    pub waits_for_person: Option<String>,
-    /// When its timer is due.
-    pub timer_at: Option<Time>,
-    /// When it was last looked at which of its pilots most tasks wait.
-    pub hunted_at: Option<Time>,
-    /// When its listing was last asked for.
-    pub listed_at: Option<Time>,
-    /// How busy it is, by its own word, and when it said so.
-    pub load: Option<(QueueLoad, Time)>,
-    /// When it was last asked that.
-    pub load_asked_at: Option<Time>,
-    /// Since when more of its allocations wait than there is work for.
-    pub unneeded_since: Option<Time>,
-    /// What its vCPUs have been like.
-    pub watch: Watch,
-    /// Its pilots that ended before they had done anything.
-    pub short_lived: ShortLived,
-}
-
-/// What a timer is for.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Timer {
-    /// A task may be tried again.
-    Retry(TaskId),
-    /// A parked pull ends, or a pilot has been silent too long.
-    Pilot(PilotId),
-    /// The policies are asked anew.
-    Guide,
-    /// What was measured of neighbours is written down.
-    Measured,
-    /// Tasks that have failed and wait for other pilots are looked at.
-    Retries,
-    /// A platform is looked at.
-    Platform(PlatformId),
-    /// A platform's profiling run may be over.
-    Profiling(PlatformId),
-    /// How many vCPUs a platform's cores stand for is decided.
-    Scaling(PlatformId),
-    /// The grace period after a restart ends.
-    Grace,
-}
-
 impl Volatile {
     /// What is true right after a restart: no leases, pilots not yet heard of, due retries armed.
     pub fn rebuild(durable: &Durable, epoch: u64, now: Time) -> Volatile {
@@ -429,34 +221,5 @@ impl Volatile {
             }
             self.timers.insert((at, Timer::Platform(id)));
         }
-    }
-}
-
-impl JobLeases {
-    /// How many slots its tasks hold, if each should have so many: those that run, however few wait.
-    pub fn n_slots(&self, depth: u64) -> u64 {
-        self.n_leased.div_ceil(depth).max(self.n_running)
-    }
-
-    /// Cores that pilots keep for it.
-    pub fn kept_cores(&self, job: &Job) -> u64 {
-        (self.keepers.len() as u64).saturating_mul(u64::from(job.request.needs.resources.cores))
-    }
-}
-
-impl PilotState {
-    /// How many tasks it holds.
-    pub fn n_leased(&self) -> u64 {
-        self.leases.values().map(TaskSet::len).sum()
-    }
-
-    /// Whether a failure of the task may be from before it was opened again.
-    pub fn is_doubtful(&self, task: TaskId) -> bool {
-        self.doubtful.get(&task.job).is_some_and(|tasks| tasks.contains(task.index))
-    }
-
-    /// Whether it holds this task.
-    pub fn holds(&self, task: TaskId) -> bool {
-        self.leases.get(&task.job).is_some_and(|tasks| tasks.contains(task.index))
     }
 }

@@ -12,7 +12,8 @@ use crate::{
         live::{
             plan::{guide::Guide, guiding::Pending, quotas::Divided},
             platform::limits,
-            volatile::{Timer, Volatile},
+            timers::Timer,
+            volatile::Volatile,
         },
         plan::question::Question,
         record::Record,

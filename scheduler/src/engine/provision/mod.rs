@@ -24,8 +24,11 @@ use crate::{
             },
         },
         live::{
-            platform::limits::{self, LAST_WORDS, last_words},
-            volatile::{PlatformState, Timer, Unlisted},
+            platform::{
+                limits::{self, LAST_WORDS, last_words},
+                platform_state::{PlatformState, Unlisted},
+            },
+            timers::Timer,
         },
         provision::{
             platform_failures::Failed,

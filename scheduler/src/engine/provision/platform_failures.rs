@@ -4,7 +4,7 @@
 use crate::{
     engine::{
         interface::notice::Notice,
-        live::volatile::{PlatformState, Volatile},
+        live::{platform::platform_state::PlatformState, volatile::Volatile},
         state::durable::Durable,
         turn::Turn,
     },

@@ -15,10 +15,7 @@ use crate::{
                 },
             },
         },
-        live::{
-            platform::scaling::Watch,
-            volatile::{Timer, Volatile},
-        },
+        live::{platform::scaling::Watch, timers::Timer, volatile::Volatile},
         provision::wanted::N_JOBS_LOOKED_AT,
         record::{FailedAttempt, JobResult, Record},
         turn::Turn,

@@ -22,8 +22,8 @@ use crate::{
         record::CancelCause,
         state::{
             allocation::AllocationState,
-            durable::Pilot,
             job::{Job, Trouble},
+            pilot::Pilot,
         },
     },
     explain::{Reason, UNSAID},

@@ -2,7 +2,7 @@
 
 use crate::{
     engine::{
-        dispatch::serve::cores_of,
+        dispatch::choice::cores_of,
         interface::refusal::Refusal,
         live::{
             plan::quotas::{Cell, Divided, Meant, Row},
@@ -155,7 +155,7 @@ impl Reader<'_> {
             let leases = self.volatile.jobs.get(&id);
             let takes_none = |column: usize| {
                 leases.is_some_and(|leases| {
-                    guide.quotas.meant(Some(column), leases, self.now) == Meant::Nothing
+                    leases.meant(&guide.quotas, Some(column), self.now) == Meant::Nothing
                 })
             };
             let cells = row.cells.iter().zip(&guide.quotas.platforms).enumerate();

@@ -20,8 +20,9 @@ use crate::{
         record::CancelCause,
         state::{
             allocation::{Allocation, AllocationState},
-            durable::{Durable, Pilot},
+            durable::Durable,
             job::Job,
+            pilot::Pilot,
             scaling::Scaled,
         },
     },

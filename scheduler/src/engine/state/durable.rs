@@ -13,22 +13,24 @@ use crate::{
             job_request::JobRequest,
             platform::{
                 platform_spec::{PlatformMode, PlatformSpec},
+                scaling::Ratio,
                 shape::Shape,
             },
-            views::policies::PolicyChange,
+            views::policies::{PoliciesView, PolicyChange},
         },
         record::{Blamed, DrainCause, FailedAttempt, JobResult, Record},
         state::{
             allocation::{Allocation, AllocationState, Census, Origin},
             asked::Asked,
             ends::{Alike, Ends, N_FOR_ONE_MAX},
-            failing::is_of_place,
+            failing::{N_NODES, is_of_place},
             job::Job,
             learned::{
                 facts::{Facts, Learned},
                 neighbours::Neighbours,
                 waits::Waits,
             },
+            pilot::Pilot,
             places::{Fortune, NodeId, Nodes, Place},
             policies,
             scaling::Scaled,
@@ -36,8 +38,9 @@ use crate::{
         },
     },
     ids::{AllocationId, JobId, PilotId, PlatformId, TaskId},
-    pull::NodeFacts,
-    results::{FailureKind, Usage},
+    policy::Policies,
+    resources::Resources,
+    results::FailureKind,
     time::{Span, Time},
 };
 
@@ -79,73 +82,6 @@ pub struct Durable {
     asked: BTreeMap<PlatformId, Asked>,
     /// How many vCPUs cores stand for, where that was ever another number than one.
     scaled: BTreeMap<PlatformId, Scaled>,
-}
-
-/// A pilot's durable state.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Pilot {
-    /// Its allocation.
-    pub allocation: AllocationId,
-    /// Its platform.
-    pub platform: PlatformId,
-    /// The number it drew at its start.
-    pub nonce: u64,
-    /// Its node.
-    pub node: NodeFacts,
-    /// Its start, on the manager's clock.
-    pub born_at: Time,
-    /// When it registered.
-    pub registered_at: Time,
-    /// The number of its last report that was taken.
-    pub acknowledged: u64,
-    /// Why it gets nothing new.
-    pub drain: Option<DrainCause>,
-    /// When and why it left or was given up.
-    pub ended: Option<(Time, String)>,
-    /// Whether it left: it does not come back.
-    pub has_left: bool,
-    /// How often it came back after it was given up.
-    pub n_returns: u64,
-    /// Tasks it has finished successfully, first results only.
-    pub n_done: u64,
-    /// Failed attempts it has reported.
-    pub n_failed: u64,
-    /// Its node among all that there were.
-    pub node_id: NodeId,
-    /// How attempts have ended there.
-    pub fortune: Fortune,
-    /// How many of the tasks that ran when its batch job was ended have not succeeded since.
-    pub n_accused: u32,
-    /// Ends of other batch jobs that may have the same cause as its own.
-    pub alike: Alike,
-}
-
-impl Pilot {
-    /// Whether it has not left and was not given up.
-    pub fn is_live(&self) -> bool {
-        self.ended.is_none()
-    }
-
-    /// The number that its session is made with. A session of before it was given up is none any more.
-    pub fn session(&self) -> u64 {
-        self.nonce.wrapping_add(self.n_returns)
-    }
-
-    /// Where it runs.
-    pub fn place(&self, id: PilotId) -> Place {
-        Place { pilot: id, node: self.node_id, platform: self.platform }
-    }
-
-    /// Its end by walltime, if one is known.
-    pub fn walltime_end(&self) -> Option<Time> {
-        self.node.walltime_left.map(|left| self.registered_at + left)
-    }
-
-    /// Whether an attempt that the walltime ended had at least half of the pilot's life: a much longer
-    /// one is not to be had there.
-    pub fn had_its_chance(&self, usage: &Usage) -> bool {
-        self.walltime_end().is_some_and(|end| usage.wall_us >= end.since(self.born_at).0 / 2)
-    }
 }
 
 impl Durable {
@@ -777,5 +713,54 @@ impl Durable {
         }
         let sum = if held.may_be_there() { &mut census.committed_us } else { &mut census.spent_us };
         *sum = if is_counted { *sum + core_time } else { *sum - core_time };
+    }
+}
+
+impl Durable {
+    /// How many nodes have pilots or will have, [`N_NODES`] at most.
+    pub(in crate::engine) fn n_nodes(&self) -> usize {
+        let n_waiting: usize = self.platforms().keys().map(|id| self.census(*id).n_waiting).sum();
+        let mut nodes: Vec<NodeId> = Vec::new();
+        for allocation in self.platforms().keys().flat_map(|id| self.allocations_there(*id)) {
+            for pilot in self.live_pilots(allocation.1) {
+                let node = self.pilots().get(&pilot).map(|pilot| pilot.node_id);
+                nodes.extend(node.filter(|node| !nodes.contains(node)));
+            }
+            if nodes.len() + n_waiting >= N_NODES {
+                return N_NODES;
+            }
+        }
+        nodes.len() + n_waiting
+    }
+}
+
+impl Durable {
+    /// The policies that go, where the configuration says these.
+    pub fn policies(&self, configured: Policies) -> Policies {
+        let last = self.policy_changes().last().filter(|change| change.configured == configured);
+        last.map_or(configured, |change| change.policies)
+    }
+
+    /// All of them, where the configuration says these.
+    pub(in crate::engine) fn policies_view(&self, configured: Policies) -> PoliciesView {
+        let policies = self.policies(configured);
+        PoliciesView { configured, policies, changes: self.policy_changes().to_vec() }
+    }
+}
+
+impl Durable {
+    /// What a pilot of the platform offers.
+    pub fn offered(&self, id: PlatformId) -> Resources {
+        let capacity = self.platforms().get(&id).map(|spec| spec.capacity.clone()).unwrap_or_default();
+        self.with_slots(id, capacity)
+    }
+
+    /// What a node of the platform offers that has this.
+    pub(in crate::engine) fn with_slots(&self, id: PlatformId, mut capacity: Resources) -> Resources {
+        let ratio = self.scaled(id).map_or(Ratio::ONE, Scaled::of_pilots);
+        let n_cores = if capacity.widest > 0 { capacity.widest } else { capacity.cores };
+        let is_scaled = ratio != Ratio::ONE;
+        (capacity.cores, capacity.widest) = (ratio.of_cores(n_cores), if is_scaled { n_cores } else { 0 });
+        capacity
     }
 }

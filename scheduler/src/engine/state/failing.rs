@@ -7,7 +7,7 @@
 use crate::{
     engine::{
         record::{FailedAttempt, Totals},
-        state::{durable::Durable, places::NodeId},
+        state::places::NodeId,
     },
     results::Blame,
     time::Span,
@@ -19,7 +19,7 @@ pub(in crate::engine) fn is_of_place(failure: &FailedAttempt) -> bool {
 }
 
 /// A job fails everywhere when its tasks have failed on so many nodes, or on all nodes that there are.
-const N_NODES: usize = 4;
+pub(in crate::engine) const N_NODES: usize = 4;
 
 /// The attempts of a job that its programs failed.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -58,24 +58,6 @@ impl Failing {
         let all_us = self.wall_us.saturating_add(successes.wall_us);
         let is_most = self.is_everywhere && self.n > successes.n;
         is_most.then(|| Span(all_us / self.n.saturating_add(successes.n).max(1)))
-    }
-}
-
-impl Durable {
-    /// How many nodes have pilots or will have, [`N_NODES`] at most.
-    pub(in crate::engine) fn n_nodes(&self) -> usize {
-        let n_waiting: usize = self.platforms().keys().map(|id| self.census(*id).n_waiting).sum();
-        let mut nodes: Vec<NodeId> = Vec::new();
-        for allocation in self.platforms().keys().flat_map(|id| self.allocations_there(*id)) {
-            for pilot in self.live_pilots(allocation.1) {
-                let node = self.pilots().get(&pilot).map(|pilot| pilot.node_id);
-                nodes.extend(node.filter(|node| !nodes.contains(node)));
-            }
-            if nodes.len() + n_waiting >= N_NODES {
-                return N_NODES;
-            }
-        }
-        nodes.len() + n_waiting
     }
 }
 

@@ -2,16 +2,19 @@
 
 pub mod allocation;
 pub mod asked;
+pub mod crashes;
 pub mod durable;
 pub mod ends;
 pub mod failing;
 pub mod graph;
 pub mod job;
 pub mod learned;
+pub mod pilot;
 pub mod places;
 pub mod policies;
 pub mod scaling;
 pub mod weight_log;
 
-pub use durable::{Durable, Pilot};
+pub use durable::Durable;
 pub use job::{Job, Trouble};
+pub use pilot::Pilot;

@@ -3,7 +3,7 @@
 use super::*;
 use crate::engine::{
     dispatch::{here::Here, offer::Offer, serve::choices},
-    live::lineup::first_in_line,
+    live::ready::standby::first_in_line,
 };
 use crate::policy::matching::Matching;
 

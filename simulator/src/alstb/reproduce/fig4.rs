@@ -1,10 +1,13 @@
 //! Fig. 4: ALSTB against heuristics that map every task ahead.
 
-use scheduler::policy::{
-    bundling::by_estimate::ByEstimate, matching::application::ByApplication, matching::static_map::StaticMap,
-};
+use scheduler::policy::{bundling::by_estimate::ByEstimate, matching::application::ByApplication};
 
-use super::{MEASURES, Sizes, fig5::OTHER_NODES, independent, runs};
+use super::{
+    MEASURES, Sizes,
+    fig5::OTHER_NODES,
+    heuristics::{HEURISTICS, Points},
+    independent, runs,
+};
 use crate::{
     alstb::{
         ahead,
@@ -15,12 +18,8 @@ use crate::{
     report::{Cell, Claim, Draws, Figure, Listing, Part, Progress, Shape, Verdict, verdict::TOLERANCE},
 };
 
-pub(super) const HEURISTICS: [(&str, StaticMap); 3] =
-    [("MinMin", StaticMap::MinMin), ("Sufferage", StaticMap::Sufferage), ("MaxStd", StaticMap::MaxStd)];
 /// How much times vary; the paper's table of settings has no value for this figure. The first is claimed of.
 const VARIATIONS: [f64; 2] = [0.6, 0.1];
-/// By number of tasks, by heuristic: the three ratios.
-pub(super) type Points = Vec<(u64, Vec<[Draws; 3]>)>;
 
 pub(super) fn part(sizes: &Sizes, seed: u64, progress: &dyn Progress) -> Part {
     let run = |variation, n_processors, n_instances| {

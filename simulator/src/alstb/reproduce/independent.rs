@@ -2,8 +2,8 @@
 
 use super::{
     MEASURES, Sizes,
-    fig4::{HEURISTICS, Points},
     fig5::{OTHER_NODES, in_words},
+    heuristics::{HEURISTICS, Points},
 };
 use crate::{
     alstb::{published::INDEPENDENT_OF_FIG_4, scene::N_PROCESSORS},

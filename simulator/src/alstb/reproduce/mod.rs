@@ -4,6 +4,7 @@
 mod constants;
 mod fig4;
 mod fig5;
+mod heuristics;
 mod independent;
 mod laws;
 mod runs;

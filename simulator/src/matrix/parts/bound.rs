@@ -5,8 +5,8 @@ use crate::{
     matrix::{
         bounds::{self, Bounds},
         machine::Setting,
-        published::{BOUND_128K, N_CORES_128K, RUN_S, SHAPES, TASKS_PER_CORE},
-        workload::Shape,
+        published::{BOUND_128K, N_CORES_128K, RUN_S, TASKS_PER_CORE},
+        workload::{SHAPES, Shape},
     },
     report::{Cell, Claim, Effort, Figure, Listing, Part, Progress, Shape as Drawing, Verdict},
 };

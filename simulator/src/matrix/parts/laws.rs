@@ -6,8 +6,8 @@ use super::{FLDS, MDL, MLB, RLDS, drawn, flds, machine, mean, name, number, run_
 use crate::{
     matrix::{
         machine::{Placement, Setting},
-        published::{N_CORES_MEASURED, N_FILES, SHAPES},
-        workload::{Shape, Workload},
+        published::{N_CORES_MEASURED, N_FILES},
+        workload::{SHAPES, Shape, Workload},
     },
     report::{Cell, Draws, Effort, Figure, Listing, Part, Progress, Shape as Drawing},
 };

@@ -7,8 +7,8 @@ use crate::{
     matrix::{
         bounds,
         machine::{Outcome, Setting},
-        published::{RATIO_TO_BOUND, SHAPES},
-        workload::Shape,
+        published::RATIO_TO_BOUND,
+        workload::{SHAPES, Shape},
     },
     report::{
         Cell, Claim, Effort, Figure, Listing, Part, Progress, Shape as Drawing, Verdict, verdict::Side,

@@ -5,7 +5,8 @@ use std::num::NonZeroU32;
 use scheduler::policy::placement::{Placement, Tla};
 
 use super::{
-    runs::{Size, clusters, tla, turnaround},
+    runs::{clusters, tla, turnaround},
+    size::Size,
     sources::Source,
 };
 use crate::{

@@ -3,7 +3,8 @@
 use scheduler::policy::placement::Placement;
 
 use super::{
-    runs::{POLICIES, Size, clusters, improvement, tla, turnaround},
+    runs::{POLICIES, clusters, improvement, tla, turnaround},
+    size::Size,
     sources::Source,
 };
 use crate::{

@@ -4,7 +4,8 @@ use scheduler::policy::placement::{Inner, Metric, Placement, Tla};
 
 use super::{
     depth::times,
-    runs::{Size, clusters, run, tla},
+    runs::{clusters, run, tla},
+    size::Size,
     sources::Source,
 };
 use crate::report::{Cell, Claim, Draws, Figure, Listing, Part, Progress, Shape, Verdict};

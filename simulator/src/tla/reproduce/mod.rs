@@ -5,6 +5,7 @@ mod estimates;
 mod example;
 mod inner;
 mod runs;
+mod size;
 mod sources;
 mod table_4;
 
@@ -35,7 +36,7 @@ pub fn reproduce_with_logs(
 }
 
 fn report(effort: Effort, seed: u64, progress: &dyn Progress, logs: Vec<sources::Source>) -> Report {
-    let size = runs::Size::of(effort);
+    let size = size::Size::of(effort);
     let mut all = sources::generated(size, seed);
     let sweep = sources::for_sweeps(size, seed);
     all.extend(logs);

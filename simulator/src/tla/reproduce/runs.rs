@@ -1,4 +1,4 @@
-//! What is run: how much of it, on which clusters, by which policies.
+//! What is run: on which clusters, by which policies.
 
 use scheduler::{
     luck::Luck,
@@ -6,40 +6,15 @@ use scheduler::{
 };
 
 use super::sources::Source;
-use crate::{
-    report::Effort,
-    tla::{
-        multicluster::{Cluster, Outcome, simulate},
-        speeds::draw_speeds,
-        workload::Workload,
-    },
+use crate::tla::{
+    multicluster::{Cluster, Outcome, simulate},
+    speeds::draw_speeds,
+    workload::Workload,
 };
 
 /// The policies of table 4; the last is the paper's.
 pub const POLICIES: [(&str, Placement); 3] =
     [("BF", Placement::BestFit), ("FF", Placement::FastestFirst), ("AI2", Placement::Ai2)];
-
-/// How much is run.
-#[derive(Clone, Copy, Debug)]
-pub struct Size {
-    /// Jobs of each workload.
-    pub n_jobs: usize,
-    /// Jobs of the workload of the sweeps.
-    pub n_sweep_jobs: usize,
-    /// Speed vectors for each heterogeneity of table 4.
-    pub n_vectors: u64,
-    /// Speed vectors for each point of the sweeps.
-    pub n_sweep_vectors: u64,
-}
-
-impl Size {
-    pub fn of(effort: Effort) -> Size {
-        match effort {
-            Effort::Quick => Size { n_jobs: 1_000, n_sweep_jobs: 1_000, n_vectors: 2, n_sweep_vectors: 1 },
-            Effort::Full => Size { n_jobs: 20_000, n_sweep_jobs: 20_000, n_vectors: 10, n_sweep_vectors: 3 },
-        }
-    }
-}
 
 /// Clusters of a source with the speeds of this vector; `None`: no such speeds were found.
 pub fn clusters(source: &Source, heterogeneity: f64, vector: u64, seed: u64) -> Option<Vec<Cluster>> {

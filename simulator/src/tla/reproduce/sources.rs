@@ -2,7 +2,7 @@
 
 use std::{fs, io, path::Path};
 
-use super::runs::Size;
+use super::size::Size;
 use crate::{
     report::Effort,
     tla::{

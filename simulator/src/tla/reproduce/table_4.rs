@@ -1,7 +1,8 @@
 //! Table 4: how much shorter turnaround times are by TLA than by the best of the others.
 
 use super::{
-    runs::{HOW_IT_RUNS, POLICIES, Size, clusters, improvement, mean, tla, turnaround},
+    runs::{HOW_IT_RUNS, POLICIES, clusters, improvement, mean, tla, turnaround},
+    size::Size,
     sources::Source,
 };
 use crate::{

@@ -4,8 +4,7 @@ use proptest::prelude::*;
 use scheduler::edges::Edges;
 use scheduler::ranges::TaskSet;
 
-use super::edges;
-use crate::job::author::stages::Rule;
+use super::{Rule, edges};
 use crate::sweep::{Column, Dimension, IntegerRange, Sample, Sweep, Values};
 
 const RULES: [Rule; 3] = [Rule::Same, Rule::Groups, Rule::Spread];

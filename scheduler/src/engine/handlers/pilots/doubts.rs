@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 use crate::{
     engine::{
         dispatch::elsewhere::Elsewhere,
-        live::{doubts::RowBegan, volatile::PilotState},
+        live::pilots::{doubts::RowBegan, pilot_state::PilotState},
         record::{DrainCause, FailedAttempt, JobResult},
-        state::{durable::Pilot, failing::is_of_place},
+        state::{failing::is_of_place, pilot::Pilot},
         turn::Turn,
     },
     ids::{JobId, PilotId},

@@ -7,7 +7,8 @@ use crate::{
         record::Verdict,
         state::{
             allocation::Allocation,
-            ends::{TOLD_WITHIN, WHOLE, limit_of},
+            crashes::{WHOLE, limit_of},
+            ends::TOLD_WITHIN,
         },
         turn::Turn,
     },

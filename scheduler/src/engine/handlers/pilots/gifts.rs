@@ -7,12 +7,9 @@ use std::{cmp::Reverse, collections::BTreeSet, ops::Bound};
 
 use crate::{
     engine::{
-        dispatch::{elsewhere::Elsewhere, offer::Offer, serve::has_room_for_templates},
+        dispatch::{choice::has_room_for_templates, elsewhere::Elsewhere, offer::Offer},
         interface::{RequestId, answer::Answer, refusal::Refusal},
-        live::{
-            platform::limits,
-            volatile::{PilotState, Volatile},
-        },
+        live::{pilots::pilot_state::PilotState, platform::limits, volatile::Volatile},
         turn::Turn,
     },
     ids::{JobId, PilotId, PlatformId},

@@ -1,7 +1,7 @@
 //! Leases are granted and taken back.
 
 use crate::{
-    engine::{interface::notice::Notice, live::volatile::Timer, turn::Turn},
+    engine::{interface::notice::Notice, live::timers::Timer, turn::Turn},
     ids::{JobId, PilotId, TaskId},
     ranges::TaskSet,
 };

@@ -17,9 +17,9 @@ use std::collections::BTreeSet;
 use crate::{
     engine::{
         interface::{RequestId, answer::Answer, notice::Notice, refusal::Refusal},
-        live::volatile::PilotState,
+        live::pilots::pilot_state::PilotState,
         record::{Blamed, DrainCause, Record},
-        state::{allocation::Allocation, durable::Pilot},
+        state::{allocation::Allocation, pilot::Pilot},
         turn::Turn,
     },
     ids::{JobId, PilotId},

@@ -37,7 +37,7 @@ pub struct Guide {
     pub(in crate::engine) scores: BTreeMap<PlatformId, BTreeMap<String, Score>>,
     /// The same by row of the quotas.
     pub(in crate::engine) scores_by_row: BTreeMap<PlatformId, Vec<Score>>,
-    /// Users, by their places in [`crate::engine::live::volatile::JobLeases::user`].
+    /// Users, by their places in [`crate::engine::live::job_leases::JobLeases::user`].
     pub(in crate::engine) users: Vec<String>,
     /// Which of them had tasks that waited: the others have no share.
     pub(in crate::engine) queued: Vec<bool>,

@@ -2,10 +2,7 @@
 //! take tasks; a platform that has used up its own takes over from the fullest.
 
 use crate::{
-    engine::{
-        live::volatile::JobLeases,
-        record::law::{Kind, LawState},
-    },
+    engine::record::law::{Kind, LawState},
     ids::PlatformId,
     policy::distribution::Weights,
     time::{Span, Time},
@@ -118,30 +115,9 @@ impl Quotas {
         self.rows.iter().position(|row| row.kind == *kind)
     }
 
-    /// What a platform may take of a job.
-    pub fn meant(&self, column: Option<usize>, leases: &JobLeases, now: Time) -> Meant {
-        let (column, row) = match (column, leases.divided) {
-            (Some(_), Divided::NotYet) => return Meant::Nothing,
-            (Some(column), Divided::In(row)) => (column, row),
-            _ => return Meant::Anything,
-        };
-        let found = self.rows.get(row).and_then(|row| Some((row, row.cells.get(column)?)));
-        let Some((row, cell)) = found else { return Meant::Anything };
-        let is_shunned = cell.is_shunned && self.errs_more(row, column, &leases.barred);
-        if row.goes_by_turns && !is_shunned {
-            return Meant::Quota(Quota { n_left: row.n_left().max(1), is_shunned: false });
-        }
-        let has_waited = leases.waits_since.is_some_and(|since| now.since(since) >= row.patience);
-        let is_free = has_waited || !leases.barred.is_empty();
-        match !is_free && cell.is_late(now) || is_shunned && cell.n_left == 0 {
-            true => Meant::Nothing,
-            false => Meant::Quota(Quota { n_left: cell.n_left, is_shunned }),
-        }
-    }
-
     /// Whether tasks fail much more often there than on another platform, `barred` ones left out: what may not begin
     /// where it would not fail waits for nothing.
-    fn errs_more(&self, row: &Row, column: usize, barred: &[PlatformId]) -> bool {
+    pub(in crate::engine) fn errs_more(&self, row: &Row, column: usize, barred: &[PlatformId]) -> bool {
         let open = row.cells.iter().zip(&self.platforms).filter(|(_, id)| !barred.contains(id));
         let least = Cell::least_errors(open.map(|(cell, _)| cell));
         row.cells.get(column).is_some_and(|cell| cell.error_rate > least + SHUNNED_FROM)

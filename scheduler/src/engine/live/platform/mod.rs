@@ -1,6 +1,7 @@
 //! Platforms, as far as it is known since the manager started.
 
 pub mod limits;
+pub mod platform_state;
 pub mod queue_reasons;
 pub mod scaling;
 pub mod short_lived;

@@ -1,0 +1,3 @@
+//! Calls of the system for which the standard library has none.
+
+pub(crate) mod pipe;

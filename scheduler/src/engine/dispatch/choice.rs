@@ -1,0 +1,68 @@
+//! A job that a pilot may be served, and the cores of tasks.
+
+use crate::{
+    engine::{
+        interface::settings::Settings,
+        live::{
+            plan::quotas::{Divided, Quota},
+            volatile::Volatile,
+        },
+        state::{durable::Durable, job::Job},
+    },
+    ids::{JobId, PilotId},
+    policy::matching::Candidate,
+    pull::Bundle,
+    ranges::TaskSet,
+};
+
+/// Whether the pilot's next answer may still grow: the templates that it carries, of parts not yet
+/// confirmed and of these bundles, are below their limit.
+pub(in crate::engine) fn has_room_for_templates(
+    settings: &Settings,
+    durable: &Durable,
+    volatile: &Volatile,
+    id: PilotId,
+    bundles: &[Bundle],
+) -> bool {
+    let Some(state) = volatile.pilots.get(&id) else { return false };
+    let spec_bytes = |job: &JobId| durable.jobs().get(job).map_or(0, |job| job.request.spec.len());
+    let unconfirmed = state.unconfirmed.iter().flat_map(|part| &part.templates);
+    let new = bundles.iter().map(|bundle| &bundle.job).filter(|job| !state.templates.contains(job));
+    let n_bytes: usize = unconfirmed.map(|t| t.spec.len()).chain(new.map(spec_bytes)).sum();
+    n_bytes < settings.template_bytes_max
+}
+
+/// A job with ready tasks that the pilot can run.
+pub(in crate::engine) struct Choice<'a> {
+    pub(in crate::engine) job: &'a Job,
+    pub(in crate::engine) candidate: Candidate<'a>,
+    /// The row of its quotas.
+    pub(in crate::engine) divided: Divided,
+    /// What of its kind is meant for the pilot's platform; `None`: nobody says.
+    pub(in crate::engine) quota: Option<Quota>,
+    /// Cores of the node that its application may still have before others; `None`: it has them all, or nobody says.
+    pub(in crate::engine) node_left: Option<u64>,
+    /// Ready tasks that the pilot may have.
+    pub(in crate::engine) n_ready: u64,
+    /// How many of its tasks the whole pilot can run at a time.
+    pub(in crate::engine) n_slots: u64,
+    /// How many a slot should have, the running one included.
+    pub(in crate::engine) depth: u64,
+    /// How many pilots can run it.
+    pub(in crate::engine) n_fitting: u64,
+    /// Ready tasks that are tried again elsewhere.
+    pub(in crate::engine) avoided: TaskSet,
+}
+
+impl Choice<'_> {
+    /// Cores that so many of its tasks keep busy.
+    pub(in crate::engine) fn cores_of(&self, n_tasks: u64) -> u64 {
+        n_tasks.div_ceil(self.depth).saturating_mul(self.job.request.needs.resources.cores.into())
+    }
+}
+
+/// Cores that so many tasks of a job hold. Of those that are sent ahead a slot has several.
+pub(in crate::engine) fn cores_of(settings: &Settings, job: &Job, n_tasks: u64) -> u64 {
+    let n_slots = n_tasks.div_ceil(job.depth(settings));
+    n_slots.saturating_mul(job.request.needs.resources.cores.into())
+}

@@ -1,0 +1,420 @@
+//! Indices over live pilots and open jobs, so that an event costs what it concerns and not what there
+//! is. Each has one owner here; in tests `invariants.rs` compares them with a full scan.
+
+use std::collections::BTreeSet;
+
+use crate::{
+    engine::{
+        interface::RequestId,
+        live::{
+            job_leases::JobLeases,
+            pilots::{keep::Keep, pilot_state::PilotState},
+            profiling::ProfilingRun,
+            ready::{
+                by_size::BySize,
+                lineup::{Lineup, Newcomer},
+            },
+            volatile::Volatile,
+        },
+        state::{durable::Durable, job::Job},
+    },
+    ids::{JobId, PilotId},
+    policy::bundling::by_estimate::Taker,
+    ranges::TaskSet,
+    resources::Resources,
+    time::Time,
+};
+
+impl Volatile {
+    /// Changes what decides whether and where a pilot is among the takers.
+    pub fn with_pilot<T>(&mut self, id: PilotId, change: impl FnOnce(&mut PilotState) -> T) -> Option<T> {
+        let state = self.pilots.get_mut(&id)?;
+        let before = state.free_cores_listed();
+        let result = change(state);
+        let after = state.free_cores_listed();
+        if before != after {
+            before.inspect(|free_cores| self.parked.unlist(&state.capacity, *free_cores, id));
+            after.inspect(|free_cores| self.parked.list(&state.capacity, *free_cores, id));
+        }
+        Some(result)
+    }
+
+    /// Parks a pilot's pull until then.
+    pub fn park(&mut self, request: RequestId, id: PilotId, until: Time) {
+        if self.with_pilot(id, |state| state.parked = Some((request, until))).is_some() {
+            self.parked.by_request.insert(request, id);
+            self.arm_pilot(id, until);
+        }
+    }
+
+    /// Ends a pilot's parked pull; gives its request.
+    pub fn unpark(&mut self, id: PilotId) -> Option<RequestId> {
+        let (request, _) = self.with_pilot(id, |state| state.parked.take())??;
+        self.parked.by_request.remove(&request);
+        Some(request)
+    }
+
+    /// Since when the pilot holds nothing.
+    pub fn set_idle(&mut self, durable: &Durable, id: PilotId, since: Option<Time>) {
+        let Some(state) = self.pilots.get_mut(&id).filter(|state| state.idle_since != since) else { return };
+        let Some(platform) = durable.pilots().get(&id).map(|pilot| pilot.platform) else { return };
+        let before = std::mem::replace(&mut state.idle_since, since);
+        before.inspect(|at| _ = self.idle.remove(&(platform, *at, id)));
+        since.inspect(|at| _ = self.idle.insert((platform, *at, id)));
+    }
+
+    /// A pilot is there.
+    pub fn add_pilot(&mut self, durable: &Durable, id: PilotId, state: PilotState) {
+        let Some(pilot) = durable.pilots().get(&id) else { return };
+        let (capacity, since) = (pilot.node.capacity.clone(), state.idle_since);
+        self.n_unsynced += usize::from(!state.is_synced);
+        self.pilots.insert(id, Box::new(PilotState { capacity, idle_since: None, ..state }));
+        self.set_idle(durable, id, since);
+        if pilot.drain.is_none() {
+            self.enlist(durable, id);
+        }
+    }
+
+    /// A pilot is gone. It must hold nothing and have no parked pull.
+    pub fn remove_pilot(&mut self, durable: &Durable, id: PilotId) {
+        self.delist(durable, id);
+        self.lose_node(id);
+        self.keep_nothing(id);
+        self.set_idle(durable, id, None);
+        let Some(state) = self.pilots.remove(&id) else { return };
+        self.n_unsynced -= usize::from(!state.is_synced);
+        for job in state.templates {
+            self.forget_knowing(job, id);
+        }
+    }
+
+    /// A pilot takes part: jobs that it can run count it.
+    pub fn enlist(&mut self, durable: &Durable, id: PilotId) {
+        let Some(platform) = durable.pilots().get(&id).map(|pilot| pilot.platform) else { return };
+        let Some(state) = self.pilots.get_mut(&id).filter(|state| !state.takes_part) else { return };
+        state.takes_part = true;
+        self.capacities.entry((platform, state.capacity.clone())).or_default().insert(id);
+        for (job, leases) in &mut self.jobs {
+            leases.n_fitting += u64::from(fits(durable, *job, &state.capacity));
+        }
+    }
+
+    /// A pilot gets nothing new any more.
+    pub fn delist(&mut self, durable: &Durable, id: PilotId) {
+        let Some(platform) = durable.pilots().get(&id).map(|pilot| pilot.platform) else { return };
+        let Some(state) = self.pilots.get_mut(&id).filter(|state| state.takes_part) else { return };
+        state.takes_part = false;
+        let capacity = (platform, state.capacity.clone());
+        if let Some(pilots) = self.capacities.get_mut(&capacity) {
+            pilots.remove(&id);
+            if pilots.is_empty() {
+                self.capacities.remove(&capacity);
+            }
+        }
+        for (job, leases) in &mut self.jobs {
+            leases.n_fitting -= u64::from(fits(durable, *job, &state.capacity));
+        }
+        self.stir_retried();
+    }
+
+    /// A pilot's node offers more, or less, than before; says whether that is so.
+    pub fn resize_pilot(&mut self, durable: &Durable, id: PilotId) -> bool {
+        let Some(capacity) = durable.pilots().get(&id).map(|pilot| pilot.node.capacity.clone()) else {
+            return false;
+        };
+        let Some(state) = self.pilots.get(&id).filter(|state| state.capacity != capacity) else {
+            return false;
+        };
+        let takes_part = state.takes_part;
+        if takes_part {
+            self.delist(durable, id);
+        }
+        // What it keeps its cores for may not fit any more.
+        self.keep_nothing(id);
+        if let Some(state) = self.pilots.get_mut(&id) {
+            state.free_cores_listed().inspect(|n_free| self.parked.unlist(&state.capacity, *n_free, id));
+            state.capacity = capacity;
+            state.free_cores_listed().inspect(|n_free| self.parked.list(&state.capacity, *n_free, id));
+        }
+        if takes_part {
+            self.enlist(durable, id);
+        }
+        true
+    }
+
+    /// A job has open tasks, none of them ready or held yet.
+    pub fn add_job(&mut self, id: JobId, job: &Job) {
+        let needs = &job.request.needs.resources;
+        let fitting = self.capacities.iter().filter(|((_, capacity), _)| needs.fits_in(capacity));
+        let n_fitting = fitting.map(|(_, pilots)| pilots.len() as u64).sum();
+        let (priority, rank) = (job.request.priority, job.request.rank());
+        let user = self.guide.place_of(&job.request.user);
+        let newcomer = Newcomer::of(job);
+        let leases = JobLeases { n_fitting, priority, rank, user, newcomer, ..JobLeases::default() };
+        self.jobs.entry(id).or_insert(leases);
+    }
+
+    /// A job is over: nothing of it is ready or held.
+    pub fn remove_job(&mut self, id: JobId) {
+        self.leave_line(id);
+        self.jobs.remove(&id);
+        self.graph.remove_job(id);
+        self.owed.retain(|(job, _), _| *job != id);
+        self.suspects.remove(&id);
+        self.last_chances.remove(&id);
+        self.alone.remove(&id);
+        self.empty_nobody_for(id);
+        self.n_crash_most.remove(&id);
+        self.retried.remove(&id);
+        self.impatient.remove(&id);
+        self.restless.remove(&id);
+        self.kept_for.remove(&id);
+        self.stirred.remove(&id);
+    }
+
+    /// Makes tasks ready; parked pulls are looked at again at the end of the step.
+    pub fn add_ready(&mut self, id: JobId, tasks: &TaskSet) {
+        let Some(leases) = self.jobs.get_mut(&id).filter(|_| !tasks.is_empty()) else { return };
+        if let Some(by_size) = &mut leases.by_size {
+            let mut new = tasks.clone();
+            new.remove_all(&leases.ready);
+            by_size.add(&new);
+        }
+        self.guiding.queues_changed |= leases.ready.is_empty();
+        leases.ready.insert_all(tasks);
+        match leases.profiled_on {
+            Some(platform) => {
+                self.commanded.extend(self.profiling.get(&platform).and_then(ProfilingRun::pilot))
+            }
+            None => {
+                self.line_up(id);
+                self.stirred.insert(id);
+            }
+        }
+    }
+
+    /// These tasks of a job are not ready any more.
+    pub fn not_ready(&mut self, id: JobId, tasks: &TaskSet) {
+        let Some(leases) = self.jobs.get_mut(&id) else { return };
+        if let Some(by_size) = &mut leases.by_size {
+            by_size.remove(&tasks.intersection(&leases.ready));
+        }
+        leases.ready.remove_all(tasks);
+        self.note_less_ready(id);
+    }
+
+    /// Takes so many ready tasks of a job, the first of them, but none of those.
+    pub fn take_ready(&mut self, id: JobId, n: u64, excluded: &TaskSet) -> TaskSet {
+        let Some(leases) = self.jobs.get_mut(&id) else { return TaskSet::new() };
+        let taken = leases.ready.take_first_outside(n, excluded);
+        if let Some(by_size) = &mut leases.by_size {
+            by_size.remove(&taken);
+        }
+        self.note_less_ready(id);
+        taken
+    }
+
+    /// Fewer tasks of the job are ready.
+    pub(in crate::engine) fn note_less_ready(&mut self, id: JobId) {
+        let n_ready = self.jobs.get(&id).map_or(0, |leases| leases.ready.len());
+        if n_ready == 0 && self.leave_line(id) {
+            self.guiding.queues_changed = true;
+        }
+        self.free_keepers(id, n_ready);
+    }
+
+    /// The pilot keeps the cores that come free for a job. It does for no other.
+    pub fn keep(&mut self, id: PilotId, keep: Keep) {
+        self.keep_nothing(id);
+        let n_ready = self.jobs.get(&keep.job).map_or(0, |leases| leases.ready.len());
+        self.free_keepers(keep.job, n_ready.saturating_sub(1));
+        let Some(state) = self.pilots.get_mut(&id) else { return };
+        let Some(leases) = self.jobs.get_mut(&keep.job) else { return };
+        state.keeps_for = Some(keep);
+        self.n_keepers += 1;
+        self.kept_for.insert(keep.job);
+        leases.keepers.insert((keep.since, id));
+    }
+
+    /// The pilot keeps its cores for nobody any more; gives for whom it did.
+    pub fn keep_nothing(&mut self, id: PilotId) -> Option<Keep> {
+        let kept = self.pilots.get_mut(&id)?.keeps_for.take()?;
+        self.n_keepers -= 1;
+        if let Some(leases) = self.jobs.get_mut(&kept.job) {
+            leases.keepers.remove(&(kept.since, id));
+            if leases.keepers.is_empty() {
+                self.kept_for.remove(&kept.job);
+            }
+        }
+        Some(kept)
+    }
+
+    /// Whether the pilot keeps cores for a job.
+    pub fn keeps(&self, id: PilotId) -> bool {
+        self.pilots.get(&id).is_some_and(|state| state.keeps_for.is_some())
+    }
+
+    /// So many pilots keep cores for the job at most; those that have for the longest are looked at again.
+    pub fn free_keepers(&mut self, job: JobId, n_left: u64) {
+        while let Some(leases) = self.jobs.get(&job)
+            && leases.keepers.len() as u64 > n_left
+            && let Some((_, keeper)) = leases.keepers.first().copied()
+        {
+            self.keep_nothing(keeper);
+            self.commanded.insert(keeper);
+        }
+    }
+
+    /// The pilot was given tasks of the job: it may not be its turn any more where a pilot keeps cores for it.
+    pub fn note_turn(&mut self, pilot: PilotId, job: JobId) {
+        self.n_served += 1;
+        if let Some(state) = self.pilots.get_mut(&pilot) {
+            state.previous = Some(job);
+        }
+        let Some(leases) = self.jobs.get_mut(&job) else { return };
+        leases.last_served = self.n_served;
+        let n_keepers = leases.keepers.len() as u64;
+        self.free_keepers(job, n_keepers.saturating_sub(1));
+    }
+
+    /// All that is ready is offered to parked pulls once more.
+    pub fn stir_all(&mut self) {
+        self.stirred.clone_from(&self.ready);
+        self.commanded.extend(self.profiling.values().filter_map(ProfilingRun::pilot));
+    }
+
+    /// The pilot has the job's template; says whether that is new.
+    pub fn note_knowing(&mut self, job: JobId, id: PilotId) -> bool {
+        let Some(state) = self.pilots.get_mut(&id) else { return false };
+        self.knowing.entry(job).or_default().insert(id);
+        state.templates.insert(job)
+    }
+
+    fn forget_knowing(&mut self, job: JobId, id: PilotId) {
+        let Some(knowing) = self.knowing.get_mut(&job) else { return };
+        knowing.remove(&id);
+        if knowing.is_empty() {
+            self.knowing.remove(&job);
+        }
+    }
+
+    /// These are the templates that the pilot has.
+    pub fn set_knowing(&mut self, id: PilotId, jobs: impl IntoIterator<Item = JobId>) {
+        let Some(state) = self.pilots.get_mut(&id) else { return };
+        for job in std::mem::take(&mut state.templates) {
+            self.forget_knowing(job, id);
+        }
+        for job in jobs {
+            self.note_knowing(job, id);
+        }
+    }
+
+    /// Nobody needs the job's template any more; gives those that have it.
+    pub fn take_knowing(&mut self, job: JobId) -> BTreeSet<PilotId> {
+        let knowing = self.knowing.remove(&job).unwrap_or_default();
+        for id in &knowing {
+            if let Some(state) = self.pilots.get_mut(id) {
+                state.templates.remove(&job);
+            }
+        }
+        knowing
+    }
+}
+
+/// Whether a pilot that has this can run the job.
+fn fits(durable: &Durable, job: JobId, capacity: &Resources) -> bool {
+    durable.jobs().get(&job).is_some_and(|job| job.request.needs.resources.fits_in(capacity))
+}
+
+impl Volatile {
+    /// Takes ready tasks of a job by their estimates, no more than so many and none of those: those that are to begin
+    /// first, then others.
+    pub fn pack_ready(
+        &mut self,
+        (id, job): (JobId, &Job),
+        taker: &Taker,
+        n_left: u64,
+        excluded: &TaskSet,
+    ) -> Vec<TaskSet> {
+        let (Some(leases), Some(estimates)) = (self.jobs.get_mut(&id), &job.request.estimates) else {
+            return Vec::new();
+        };
+        let ready = &leases.ready;
+        let new = || Box::new(BySize::new(estimates, job.request.n_tasks, ready));
+        let by_size = leases.by_size.get_or_insert_with(new);
+        let taken = by_size.pack(&mut leases.ready, excluded, taker, n_left);
+        self.note_less_ready(id);
+        taken
+    }
+}
+
+/// Where fewer jobs are ready, all of them are weighed.
+const N_READY_MIN: usize = 64;
+
+impl Volatile {
+    /// Some of the job's tasks are ready.
+    pub(in crate::engine) fn line_up(&mut self, id: JobId) {
+        if self.ready.insert(id) {
+            self.lineup.insert(id, self.jobs.get(&id).and_then(|leases| leases.newcomer.as_ref()));
+        }
+    }
+
+    /// None of the job's tasks is ready any more; says whether some were.
+    pub(in crate::engine) fn leave_line(&mut self, id: JobId) -> bool {
+        self.lineup.remove(id, self.jobs.get(&id).and_then(|leases| leases.newcomer.as_ref()));
+        self.ready.remove(&id)
+    }
+
+    /// Something of the job was given out: it is like no other any more.
+    pub(in crate::engine) fn is_new_no_more(&mut self, id: JobId) {
+        let Some(newcomer) = self.jobs.get_mut(&id).and_then(|leases| leases.newcomer.take()) else { return };
+        self.lineup.remove(id, Some(&newcomer));
+        if self.ready.contains(&id) {
+            self.lineup.insert(id, None);
+        }
+    }
+
+    /// The line as a full scan finds it.
+    pub(in crate::engine) fn lineup_anew(&self) -> Lineup {
+        let mut lineup = Lineup::default();
+        for id in &self.ready {
+            lineup.insert(*id, self.jobs.get(id).and_then(|leases| leases.newcomer.as_ref()));
+        }
+        lineup
+    }
+}
+
+/// Ready jobs among which those are that a pilot is served `n` times in a row: the first `n` and one more of each kind of
+/// newcomers, and all others. `None`: there are so few that all are to be weighed. Cost: O(kinds × n + others).
+pub(in crate::engine) fn first_in_line(
+    durable: &Durable,
+    volatile: &Volatile,
+    (pilot, kept): (PilotId, Option<Keep>),
+    n: usize,
+) -> Option<BTreeSet<JobId>> {
+    if volatile.ready.len() < N_READY_MIN {
+        return None;
+    }
+    let revoked = volatile.pilots.get(&pilot).map(|state| &state.revoked);
+    // One that is not may not be for this pilot, so it stands for no other.
+    let is_alike = |id: &JobId| {
+        let is_running = durable.jobs().get(id).is_some_and(|job| !job.is_paused);
+        let is_kept = volatile.kept_for.contains(id);
+        is_running && !is_kept && !revoked.is_some_and(|revoked| revoked.contains_key(id))
+    };
+    let mut first = volatile.lineup.others.clone();
+    for line in volatile.lineup.newcomers.values() {
+        let mut n_alike = 0;
+        for (_, id) in line {
+            n_alike += usize::from(is_alike(id));
+            first.insert(*id);
+            if n_alike > n {
+                break;
+            }
+        }
+    }
+    // Cores that are kept for a job change its turn.
+    first.extend(volatile.kept_for.intersection(&volatile.ready));
+    first.extend(kept.map(|kept| kept.job).filter(|job| volatile.ready.contains(job)));
+    Some(first)
+}
