@@ -18,7 +18,7 @@ use crate::{
             queue_load::QueueLoad,
             scaling::{Ratio, ScalingChange, ScalingWay},
         },
-        record::because::Because,
+        record::because::ProvisionReason,
     },
     ids::{JobId, PilotId, TaskId},
     policy::matching::Precedence,
@@ -403,7 +403,7 @@ pub enum Reason {
     },
     AskedFor {
         ago: Span,
-        because: Because,
+        because: ProvisionReason,
     },
     Profiling {
         platform: String,

@@ -14,7 +14,7 @@ use crate::{
     failure::{Failure, Outcome},
     show::{
         self, Screen,
-        facts::Facts,
+        facts::Applications,
         format::{age, clock, counted, span},
         table::Table,
         units::json_with_units,

@@ -10,7 +10,7 @@ use crate::{
     failure::{Failure, Outcome},
     show::{
         Screen,
-        facts::Facts,
+        facts::Applications,
         format::{age, bytes, clock, counted, span},
         job::counts_text,
         units::json_with_units,

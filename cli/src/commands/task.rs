@@ -12,7 +12,7 @@ use crate::{
     select::Target,
     show::{
         self, Screen,
-        facts::Facts,
+        facts::Applications,
         format::{bytes, clock, span},
         quote,
         units::json_with_units,

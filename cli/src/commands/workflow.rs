@@ -20,7 +20,7 @@ use crate::{
     progress::{Progress, Verbosity},
     show::{
         self, Screen,
-        facts::Facts,
+        facts::Applications,
         format::{bytes, count, counted},
         job::{end_line, warn_of_lost_output},
         preview,

@@ -13,7 +13,7 @@ use protocol::{
 use crate::{
     show::{
         Screen,
-        facts::Facts,
+        facts::Applications,
         format::{bytes, count, counted},
         quote,
     },

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{
     engine::{
         Engine,
-        live::{pilots::pilot_state::PilotState, ready::parked::Parked, volatile::Volatile},
+        live::{Live, pilots::pilot_state::PilotState, ready::parked::ParkedPulls},
         state::{allocation::Census, job::Job},
     },
     ids::{JobId, PilotId, PlatformId},
@@ -15,12 +15,12 @@ use crate::{
 impl Engine {
     /// Panics when a rule is broken, naming it. O(state): for tests.
     pub fn check_invariants(&self) {
-        for (id, leases) in &self.volatile.jobs {
+        for (id, leases) in &self.live.jobs {
             let job = &self.durable.jobs()[id];
             assert!(job.ended_at.is_none(), "job {id} is over and still has leases");
             let mut held = TaskSet::new();
             let mut n_running = 0;
-            for (pilot, state) in &self.volatile.pilots {
+            for (pilot, state) in &self.live.pilots {
                 let Some(tasks) = state.leases.get(id) else { continue };
                 assert!(
                     held.intersection(tasks).is_empty(),
@@ -30,7 +30,7 @@ impl Engine {
                 n_running += state.running.get(id).map_or(0, TaskSet::len);
                 assert!(leases.holders.contains(pilot), "pilot {pilot} is no known holder of job {id}");
             }
-            let n_holders = self.volatile.pilots.values().filter(|s| s.leases.contains_key(id)).count();
+            let n_holders = self.live.pilots.values().filter(|s| s.leases.contains_key(id)).count();
             assert_eq!(n_holders, leases.holders.len(), "job {id} is held by fewer than it knows");
             assert_eq!(held.len(), leases.n_leased, "the sum of leases of job {id} is wrong");
             assert_eq!(n_running, leases.n_running, "the sum of running tasks of job {id} is wrong");
@@ -39,7 +39,7 @@ impl Engine {
                 "a task of job {id} is both ready and leased"
             );
             assert_eq!(held.intersection(&job.open), held, "a closed task of job {id} is leased");
-            if let Some(blocked) = self.volatile.graph.blocked(*id) {
+            if let Some(blocked) = self.live.graph.blocked(*id) {
                 let (of_held, of_ready) = (blocked.intersection(&held), blocked.intersection(&leases.ready));
                 assert!(of_held.is_empty(), "tasks {of_held} of job {id} are leased and wait for others");
                 assert!(of_ready.is_empty(), "tasks {of_ready} of job {id} are ready and wait for others");
@@ -61,19 +61,20 @@ impl Engine {
             assert!(job.failed.intersection(&job.cancelled).is_empty(), "a task of job {id} has ended twice");
             assert_eq!(job.ended_at.is_some(), job.open.is_empty(), "job {id} is over or not, not both");
         }
-        let n_unsynced = self.volatile.pilots.values().filter(|state| !state.is_synced).count();
-        assert_eq!(n_unsynced, self.volatile.n_unsynced, "pilots not in step are counted wrong");
-        for id in self.volatile.pilots.keys() {
+        let n_unsynced = self.live.pilots.values().filter(|state| !state.is_synced).count();
+        assert_eq!(n_unsynced, self.live.n_unsynced, "pilots not in step are counted wrong");
+        for id in self.live.pilots.keys() {
             assert!(self.durable.pilots()[id].is_live(), "pilot {id} is gone and still has a state");
         }
-        self.volatile.graph.check(&self.durable);
+        self.live.graph.check(&self.durable);
         self.check_indices();
     }
 
     /// Every index is what a scan of everything gives.
     fn check_indices(&self) {
-        let Volatile { pilots, jobs, .. } = &self.volatile;
-        let (mut parked, mut idle, mut user_cores) = (Parked::default(), BTreeSet::new(), BTreeMap::new());
+        let Live { pilots, jobs, .. } = &self.live;
+        let (mut parked, mut idle, mut user_cores) =
+            (ParkedPulls::default(), BTreeSet::new(), BTreeMap::new());
         let mut held_on = BTreeMap::new();
         let (mut capacities, mut knowing) = (BTreeMap::new(), BTreeMap::<JobId, BTreeSet<PilotId>>::new());
         for (id, state) in pilots {
@@ -81,7 +82,7 @@ impl Engine {
             assert_eq!(state.capacity, held.node.capacity, "pilot {id} has another capacity than its node");
             assert_eq!(
                 state.takes_part,
-                held.drain.is_none() && self.volatile.profiling_at(*id).is_none(),
+                held.drain.is_none() && self.live.profiling_at(*id).is_none(),
                 "pilot {id} takes part while it drains, or not"
             );
             let is_idle = state.is_synced && state.leases.is_empty();
@@ -107,7 +108,7 @@ impl Engine {
             let (job, request) = (&self.durable.jobs()[id], &self.durable.jobs()[id].request);
             let fits = |s: &PilotState| s.takes_part && request.needs.resources.fits_in(&s.capacity);
             let n_fitting = pilots.values().filter(|state| fits(state)).count() as u64;
-            assert_eq!(leases.user, self.volatile.guide.place_of(&request.user), "the user of job {id}");
+            assert_eq!(leases.user, self.live.guide.place_of(&request.user), "the user of job {id}");
             assert_eq!(leases.n_fitting, n_fitting, "pilots that can run job {id} are counted wrong");
             let depth = job.depth(&self.settings);
             let held_cores = leases.n_leased.div_ceil(depth).max(leases.n_running)
@@ -120,27 +121,27 @@ impl Engine {
             assert!(leases.keepers.len() as u64 <= leases.ready.len(), "too many keepers for job {id}");
         }
         let n_keepers = pilots.values().filter(|state| state.keeps_for.is_some()).count();
-        assert_eq!(self.volatile.n_keepers, n_keepers, "pilots that keep cores");
+        assert_eq!(self.live.n_keepers, n_keepers, "pilots that keep cores");
         let kept_for = jobs.iter().filter(|(_, leases)| !leases.keepers.is_empty()).map(|(id, _)| *id);
-        assert_eq!(self.volatile.kept_for, kept_for.collect(), "jobs for which cores are kept");
+        assert_eq!(self.live.kept_for, kept_for.collect(), "jobs for which cores are kept");
         let has_ready = |id: &&JobId| !jobs[*id].ready.is_empty() && jobs[*id].profiled_on.is_none();
         let ready: BTreeSet<JobId> = jobs.keys().filter(has_ready).copied().collect();
         user_cores.retain(|_, n_cores| *n_cores > 0);
-        assert_eq!(self.volatile.ready, ready, "jobs with ready tasks");
-        assert_eq!(self.volatile.lineup, self.volatile.lineup_anew(), "jobs in line");
-        assert_eq!(self.volatile.parked, parked, "parked pulls");
-        assert_eq!(self.volatile.idle, idle, "idle pilots");
-        assert_eq!(self.volatile.capacities, capacities, "what pilots have");
-        assert_eq!(self.volatile.knowing, knowing, "who knows which template");
-        assert_eq!(self.volatile.user_cores, user_cores, "cores that users hold");
-        assert_eq!(self.volatile.held_on, held_on, "tasks that are held on platforms");
+        assert_eq!(self.live.ready, ready, "jobs with ready tasks");
+        assert_eq!(self.live.lineup, self.live.lineup_anew(), "jobs in line");
+        assert_eq!(self.live.parked, parked, "parked pulls");
+        assert_eq!(self.live.idle, idle, "idle pilots");
+        assert_eq!(self.live.capacities, capacities, "what pilots have");
+        assert_eq!(self.live.knowing, knowing, "who knows which template");
+        assert_eq!(self.live.user_cores, user_cores, "cores that users hold");
+        assert_eq!(self.live.held_on, held_on, "tasks that are held on platforms");
         self.check_blame();
         self.check_census();
     }
 
     fn check_blame(&self) {
-        let jobs = &self.volatile.jobs;
-        for (id, suspects) in &self.volatile.suspects {
+        let jobs = &self.live.jobs;
+        for (id, suspects) in &self.live.suspects {
             assert!(
                 jobs.contains_key(id) && !suspects.is_empty(),
                 "suspects of job {id}, which is over, or none"
@@ -150,21 +151,21 @@ impl Engine {
         }
         for (id, job) in self.durable.jobs().iter().filter(|(id, _)| jobs.contains_key(id)) {
             let mut blamed = job.blamed(&job.open);
-            self.volatile.suspects.get(id).inspect(|suspects| blamed.remove_all(suspects));
+            self.live.suspects.get(id).inspect(|suspects| blamed.remove_all(suspects));
             assert!(blamed.is_empty(), "tasks {blamed} of job {id} are blamed and not suspect");
         }
         let last =
             |(id, job): (&JobId, &Job)| Some((*id, job.last_chances())).filter(|(_, last)| !last.is_empty());
         let open = self.durable.jobs().iter().filter(|(id, _)| jobs.contains_key(id));
         assert_eq!(
-            self.volatile.last_chances,
+            self.live.last_chances,
             open.filter_map(last).collect(),
             "what one more lost pilot sets aside"
         );
         let alone =
             |(id, job): (&JobId, &Job)| Some((*id, job.to_be_alone())).filter(|(_, alone)| !alone.is_empty());
         let open = self.durable.jobs().iter().filter(|(id, _)| jobs.contains_key(id));
-        assert_eq!(self.volatile.alone, open.filter_map(alone).collect(), "what is to run alone");
+        assert_eq!(self.live.alone, open.filter_map(alone).collect(), "what is to run alone");
     }
 
     fn check_census(&self) {
@@ -195,18 +196,18 @@ impl Engine {
         let job = &self.durable.jobs()[&id];
         let mut lost = job.open.clone();
         lost.remove_all(held);
-        lost.remove_all(&self.volatile.jobs[&id].ready);
-        if let Some(blocked) = self.volatile.graph.blocked(id) {
+        lost.remove_all(&self.live.jobs[&id].ready);
+        if let Some(blocked) = self.live.graph.blocked(id) {
             lost.remove_all(blocked);
         }
-        for (_, owed) in self.volatile.owed.iter().filter(|((job, _), _)| *job == id) {
+        for (_, owed) in self.live.owed.iter().filter(|((job, _), _)| *job == id) {
             assert!(
-                owed.intersection(&self.volatile.jobs[&id].ready).is_empty(),
+                owed.intersection(&self.live.jobs[&id].ready).is_empty(),
                 "a result of job {id} is to come"
             );
             lost.remove_all(owed);
         }
-        for (_, timer) in &self.volatile.timers {
+        for (_, timer) in &self.live.timers {
             if let super::Timer::Retry(task) = timer
                 && task.job == id
             {

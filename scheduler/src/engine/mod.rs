@@ -21,7 +21,7 @@ mod tests;
 pub use turn::Step;
 
 use interface::{Answer, Event, Query, RequestId, settings::Settings};
-use live::{timers::Timer, volatile::Volatile};
+use live::{Live, timers::Timer};
 use read::views::Reader;
 use record::Record;
 use state::durable::Durable;
@@ -37,7 +37,7 @@ const STALL: Span = Span::from_secs(2);
 pub struct Engine {
     settings: Settings,
     durable: Durable,
-    volatile: Volatile,
+    live: Live,
 }
 
 impl Engine {
@@ -52,30 +52,30 @@ impl Engine {
         for record in records {
             durable.apply(&record);
         }
-        let mut volatile = Volatile::rebuild(&durable, epoch.max(1), now);
-        volatile.grace_until = now + settings.grace;
-        volatile.timers.insert((volatile.grace_until, Timer::Grace));
-        let ids: Vec<_> = volatile.pilots.keys().copied().collect();
+        let mut live = Live::rebuild(&durable, epoch.max(1), now);
+        live.grace_until = now + settings.grace;
+        live.timers.insert((live.grace_until, Timer::Grace));
+        let ids: Vec<_> = live.pilots.keys().copied().collect();
         for id in ids {
-            volatile.arm_pilot(id, now + settings.heartbeat_limit);
+            live.arm_pilot(id, now + settings.heartbeat_limit);
         }
-        let ids: Vec<_> = volatile.platforms.keys().copied().collect();
+        let ids: Vec<_> = live.platforms.keys().copied().collect();
         for id in ids {
-            volatile.arm_platform(id, now);
+            live.arm_platform(id, now);
         }
-        Engine { settings, durable, volatile }
+        Engine { settings, durable, live }
     }
 
     /// Takes one event. The records must be durable before the effects are performed.
     pub fn handle(&mut self, now: Time, event: Event) -> Step {
-        let now = now.max(self.volatile.now);
+        let now = now.max(self.live.now);
         self.forgive_stall(now);
-        self.volatile.now = now;
-        self.volatile.placed = None;
+        self.live.now = now;
+        self.live.placed = None;
         let mut turn = Turn {
             settings: &self.settings,
             durable: &mut self.durable,
-            volatile: &mut self.volatile,
+            live: &mut self.live,
             now,
             step: Step::default(),
         };
@@ -91,7 +91,7 @@ impl Engine {
 
     /// When [`Event::TimerFired`] is wanted next.
     pub fn next_wakeup(&self) -> Option<Time> {
-        self.volatile.timers.first().map(|(at, _)| *at)
+        self.live.timers.first().map(|(at, _)| *at)
     }
 
     /// The durable state, for readers.
@@ -107,13 +107,13 @@ impl Engine {
         if now.since(due) < STALL {
             return;
         }
-        let silence = now.since(self.volatile.now);
-        for pilot in self.volatile.pilots.values_mut() {
+        let silence = now.since(self.live.now);
+        for pilot in self.live.pilots.values_mut() {
             pilot.last_heard = (pilot.last_heard + silence).min(now);
         }
-        if self.volatile.timers.remove(&(self.volatile.grace_until, Timer::Grace)) {
-            self.volatile.grace_until = self.volatile.grace_until + silence;
-            self.volatile.timers.insert((self.volatile.grace_until, Timer::Grace));
+        if self.live.timers.remove(&(self.live.grace_until, Timer::Grace)) {
+            self.live.grace_until = self.live.grace_until + silence;
+            self.live.timers.insert((self.live.grace_until, Timer::Grace));
         }
     }
 }
@@ -176,15 +176,15 @@ impl Turn<'_> {
 
     fn fire_timers(&mut self) {
         // Before others that are due, too: they may find that somebody got nothing.
-        let grace = (self.volatile.grace_until, Timer::Grace);
-        if grace.0 <= self.now && self.volatile.timers.remove(&grace) {
+        let grace = (self.live.grace_until, Timer::Grace);
+        if grace.0 <= self.now && self.live.timers.remove(&grace) {
             self.withhold_nothing();
         }
-        while let Some((at, timer)) = self.volatile.timers.first().copied() {
+        while let Some((at, timer)) = self.live.timers.first().copied() {
             if at > self.now {
                 return;
             }
-            self.volatile.timers.pop_first();
+            self.live.timers.pop_first();
             match timer {
                 Timer::Retry(task) => self.retry_is_due(task),
                 Timer::Pilot(pilot) => self.look_at_pilot(pilot),
@@ -205,7 +205,7 @@ impl Turn<'_> {
     }
 
     fn answer_query(&mut self, request: RequestId, query: Query) {
-        let reader = Reader::new(self.settings, self.durable, self.volatile, self.now);
+        let reader = Reader::new(self.settings, self.durable, self.live, self.now);
         let answer = reader.answer(query).unwrap_or_else(Answer::Refused);
         self.answer(request, answer);
     }

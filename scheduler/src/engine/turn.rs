@@ -3,7 +3,7 @@
 use crate::{
     engine::{
         interface::{Answer, Effect, Notice, Refusal, RequestId, settings::Settings},
-        live::volatile::Volatile,
+        live::Live,
         record::Record,
         state::durable::Durable,
     },
@@ -24,7 +24,7 @@ pub struct Step {
 pub(in crate::engine) struct Turn<'a> {
     pub(in crate::engine) settings: &'a Settings,
     pub(in crate::engine) durable: &'a mut Durable,
-    pub(in crate::engine) volatile: &'a mut Volatile,
+    pub(in crate::engine) live: &'a mut Live,
     pub(in crate::engine) now: Time,
     pub(in crate::engine) step: Step,
 }
@@ -33,7 +33,7 @@ impl Turn<'_> {
     /// Applies a record in memory and hands it on to be made durable.
     pub(in crate::engine) fn record(&mut self, record: Record) {
         self.durable.apply(&record);
-        self.volatile.graph.note(&record);
+        self.live.graph.note(&record);
         self.step.records.push(record);
     }
 

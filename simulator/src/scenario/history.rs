@@ -7,7 +7,7 @@ use scheduler::{
     edges::Dependence,
     engine::{
         interface::PlatformMode,
-        plan::runtimes::Runtimes,
+        plan::runtimes::RuntimeModel,
         state::{durable::Durable, job::Job},
     },
     ids::{JobId, PilotId, PlatformId},
@@ -318,7 +318,7 @@ fn placed(durable: &Durable, ids: &[PlatformId], mut past: PastJob, by: &[PilotI
 /// What applications have taken on each platform, as its manager knew it; what has run only elsewhere is guessed as it
 /// was by that.
 fn note_means(durable: &Durable, ids: &[PlatformId], applications: &[String], platforms: &mut [Platform]) {
-    let known = Runtimes::new(durable.facts(), ids);
+    let known = RuntimeModel::new(durable.facts(), ids);
     for application in applications {
         for (platform, mean_s) in platforms.iter_mut().zip(known.guess(application)) {
             platform.past_means.push(mean_s);

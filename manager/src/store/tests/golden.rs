@@ -24,10 +24,10 @@ use scheduler::{
         },
         record::{
             Blamed, CancelCause, DrainCause, FailedAttempt, Record, Verdict,
-            because::{Because, Compared},
-            beside::{Beside, Company},
-            effort::EffortOf,
-            law::{Kind, LawState},
+            because::{Compared, ProvisionReason},
+            beside::{CoRunTimes, CoRunners},
+            effort::ResourceUse,
+            law::{TaskClass, WeightPolicyState},
         },
     },
     ids::{AllocationId, JobId, PilotId, PlatformId, TaskId},
@@ -215,24 +215,29 @@ pub(super) fn place(record: &Record) -> usize {
 }
 
 fn beside_measured(at: Time) -> Record {
-    let beside = |company, n| Beside { application: "montage".into(), company, n, wall_us: 7_000_000 };
-    let beside = vec![beside(Company::Nobody, 1), beside(Company::Full(vec!["blast".into()]), 2)];
+    let beside = |company, n| CoRunTimes { application: "montage".into(), company, n, wall_us: 7_000_000 };
+    let beside = vec![beside(CoRunners::Nobody, 1), beside(CoRunners::Full(vec!["blast".into()]), 2)];
     Record::BesideMeasured { platform: PlatformId(1), beside, at }
 }
 
 /// What tasks needed beside cores.
 pub(super) fn efforts_measured(at: Time) -> Record {
-    let effort =
-        EffortOf { application: "blast".into(), n: 4, io_bytes: 1 << 33, prepared_us: 5000, starved_us: 0 };
+    let effort = ResourceUse {
+        application: "blast".into(),
+        n: 4,
+        io_bytes: 1 << 33,
+        prepared_us: 5000,
+        starved_us: 0,
+    };
     Record::EffortsMeasured { platform: PlatformId(1), efforts: vec![effort], moved: Vec::new(), at }
 }
 
 /// Why an allocation was asked for.
-pub(super) fn because() -> Because {
+pub(super) fn because() -> ProvisionReason {
     let load = QueueLoad { free_cores: 1, cores: 8, n_waiting: 2, waiting_cores: 9 };
     let with = vec![("here".to_owned(), Span::from_secs(4), Some(Span::from_secs(5)))];
     let compared = Compared { policy: "tla".into(), without: None, with };
-    Because { n_wanted: 3, load: Some(load), compared: Some(compared), walltime: None }
+    ProvisionReason { n_wanted: 3, load: Some(load), compared: Some(compared), walltime: None }
 }
 
 /// Weights of an application on two platforms, and a law that has seen two jobs.
@@ -251,7 +256,7 @@ pub(super) fn weights_moved(at: Time) -> Record {
         is_late: false,
     };
     let platforms = vec![weight("here", 0.75), weight("there", 0.25)];
-    let kind = Kind { application: "blast".into(), needs: Resources::cores(1) };
+    let kind = TaskClass { application: "blast".into(), needs: Resources::cores(1) };
     let (application, needs) = (kind.application.clone(), kind.needs.clone());
     let causes = vec![
         WeightCause::First,
@@ -267,7 +272,7 @@ pub(super) fn weights_moved(at: Time) -> Record {
     let mut law = LoadAndError::new(matrix, 0.125, 4);
     law.remember(5);
     let platforms = vec![PlatformId(1), PlatformId(2)];
-    let law = LawState { platforms, kinds: vec![kind], law, last: JobId(2), queued: vec![9, 0] };
+    let law = WeightPolicyState { platforms, kinds: vec![kind], law, last: JobId(2), queued: vec![9, 0] };
     Record::WeightsMoved { changes: vec![change], law: Some(law), at }
 }
 

@@ -10,7 +10,7 @@ use scheduler::{
         },
         record::{
             Record,
-            beside::{Beside, Company},
+            beside::{CoRunTimes, CoRunners},
         },
     },
     ids::{AllocationId, PlatformId},
@@ -35,8 +35,8 @@ pub(super) fn any_record() -> impl Strategy<Value = Record> {
     ]);
     let beside = (words(), prop::bool::ANY, words(), any::<u64>(), any::<u64>()).prop_map(
         |(application, is_alone, other, n, wall_us)| {
-            let company = if is_alone { Company::Nobody } else { Company::Full(vec![other]) };
-            Beside { application, company, n, wall_us }
+            let company = if is_alone { CoRunners::Nobody } else { CoRunners::Full(vec![other]) };
+            CoRunTimes { application, company, n, wall_us }
         },
     );
     let provider = (words(), words(), words()).prop_map(|(id, name, ratio)| Provider { id, name, ratio });

@@ -4,10 +4,10 @@
 
 use crate::{
     engine::{
-        dispatch::{choice::has_room_for_templates, elsewhere::Elsewhere, offer::Offer},
+        dispatch::{choice::has_room_for_templates, elsewhere::Elsewhere, offer::PilotCapacity},
         live::{
-            last_chances::holds_any, pilots::pilot_state::PilotState, plan::quotas::Meant, platform::limits,
-            volatile::Volatile,
+            Live, last_chances::holds_any, pilots::pilot_state::PilotState, plan::quotas::Entitlement,
+            platform::limits,
         },
         state::job::Job,
         turn::Turn,
@@ -35,11 +35,11 @@ impl Turn<'_> {
     /// What a pilot gets for the sake of tasks that run alone: such a task if it holds nothing, or nothing while it holds
     /// one or is being emptied for one; `None`: it is served like any other.
     pub(in crate::engine) fn serve_alone(&mut self, id: PilotId) -> Option<Vec<Bundle>> {
-        if self.volatile.alone.is_empty() {
+        if self.live.alone.is_empty() {
             return None;
         }
-        let state = self.volatile.pilots.get(&id)?;
-        if self.volatile.holds_alone(state) {
+        let state = self.live.pilots.get(&id)?;
+        if self.live.holds_alone(state) {
             return Some(Vec::new());
         }
         let is_empty = state.leases.is_empty();
@@ -48,34 +48,35 @@ impl Turn<'_> {
             return self.is_emptied_for(id, job).then(Vec::new);
         }
         let tasks = TaskSet::from(index..index.saturating_add(1));
-        self.volatile.not_ready(job, &tasks);
+        self.live.not_ready(job, &tasks);
         self.lease(id, job, &tasks);
-        self.volatile.note_turn(id, job);
+        self.live.note_turn(id, job);
         if let Some(platform) = self.durable.pilots().get(&id).map(|pilot| pilot.platform) {
-            self.volatile.take_quota(platform, job, 1, self.now);
+            self.live.take_quota(platform, job, 1, self.now);
         }
-        self.volatile.empty_nobody_for(job);
+        self.live.empty_nobody_for(job);
         let tried = self.durable.jobs().get(&job).map(|held| held.tried(&tasks)).unwrap_or_default();
         Some(vec![Bundle { job, tried, tasks, is_given: false }])
     }
 
     /// The first ready task that is to run alone and may run on the pilot.
     fn alone_for(&self, id: PilotId) -> Option<(JobId, u64)> {
-        let (settings, durable, volatile) = (self.settings, &*self.durable, &*self.volatile);
-        let state = volatile.pilots.get(&id)?;
-        let offer = Offer::new(settings, durable, volatile, self.now, id)?;
+        let (settings, durable, live) = (self.settings, &*self.durable, &*self.live);
+        let state = live.pilots.get(&id)?;
+        let offer = PilotCapacity::new(settings, durable, live, self.now, id)?;
         let platform = offer.pilot.platform;
-        let elsewhere = Elsewhere { settings, durable, volatile, now: self.now };
+        let elsewhere = Elsewhere { settings, durable, live, now: self.now };
         let of_job = |(job_id, alone): (&JobId, &TaskSet)| {
-            let (job, leases) = (durable.jobs().get(job_id)?, volatile.jobs.get(job_id)?);
-            let column = volatile.guide.quotas.column(platform);
-            let is_meant = !matches!(leases.meant(&volatile.guide.quotas, column, self.now), Meant::Nothing);
+            let (job, leases) = (durable.jobs().get(job_id)?, live.jobs.get(job_id)?);
+            let column = live.guide.quotas.column(platform);
+            let is_meant =
+                !matches!(leases.meant(&live.guide.quotas, column, self.now), Entitlement::Nothing);
             if job.is_paused
                 || !is_meant
                 || leases.profiled_on.is_some()
                 || !offer.could_run(job)
-                || limits::n_allowed(durable, volatile, platform, job) == 0
-                || !has_room_for_templates(settings, durable, volatile, id, &[])
+                || limits::n_allowed(durable, live, platform, job) == 0
+                || !has_room_for_templates(settings, durable, live, id, &[])
             {
                 return None;
             }
@@ -86,22 +87,22 @@ impl Turn<'_> {
             ready.remove_all(&elsewhere.not_for(id, *job_id));
             Some((*job_id, ready.first()?))
         };
-        volatile.alone.iter().find_map(of_job)
+        live.alone.iter().find_map(of_job)
     }
 
     /// Whether the pilot, which holds tasks, is to hold none soon so that it can run a task of the job alone. One pilot at
     /// a time is emptied for a job, and only where none is idle that could take the task.
     fn is_emptied_for(&mut self, id: PilotId, job: JobId) -> bool {
-        let emptied = self.volatile.emptied.get(&job).copied();
+        let emptied = self.live.emptied.get(&job).copied();
         match emptied.filter(|other| self.takes_tasks(*other)) {
             Some(other) => other == id,
             None => {
-                let idle: Vec<PilotId> = self.volatile.idle.iter().map(|(_, _, idle)| *idle).collect();
+                let idle: Vec<PilotId> = self.live.idle.iter().map(|(_, _, idle)| *idle).collect();
                 let is_idle_one = idle.into_iter().any(|idle| {
                     self.takes_tasks(idle) && self.alone_for(idle).is_some_and(|(of, _)| of == job)
                 });
                 if !is_idle_one {
-                    self.volatile.emptied.insert(job, id);
+                    self.live.emptied.insert(job, id);
                 }
                 !is_idle_one
             }
@@ -109,7 +110,7 @@ impl Turn<'_> {
     }
 }
 
-impl Volatile {
+impl Live {
     pub(in crate::engine) fn set_alone(&mut self, id: JobId, job: &Job) {
         let alone = job.to_be_alone();
         match alone.is_empty() {

@@ -4,8 +4,8 @@ use crate::{
     engine::{
         interface::settings::Settings,
         live::{
-            plan::quotas::{Divided, Quota},
-            volatile::Volatile,
+            Live,
+            plan::quotas::{Quota, QuotaPlace},
         },
         state::{durable::Durable, job::Job},
     },
@@ -20,11 +20,11 @@ use crate::{
 pub(in crate::engine) fn has_room_for_templates(
     settings: &Settings,
     durable: &Durable,
-    volatile: &Volatile,
+    live: &Live,
     id: PilotId,
     bundles: &[Bundle],
 ) -> bool {
-    let Some(state) = volatile.pilots.get(&id) else { return false };
+    let Some(state) = live.pilots.get(&id) else { return false };
     let spec_bytes = |job: &JobId| durable.jobs().get(job).map_or(0, |job| job.request.spec.len());
     let unconfirmed = state.unconfirmed.iter().flat_map(|part| &part.templates);
     let new = bundles.iter().map(|bundle| &bundle.job).filter(|job| !state.templates.contains(job));
@@ -33,11 +33,11 @@ pub(in crate::engine) fn has_room_for_templates(
 }
 
 /// A job with ready tasks that the pilot can run.
-pub(in crate::engine) struct Choice<'a> {
+pub(in crate::engine) struct JobCandidate<'a> {
     pub(in crate::engine) job: &'a Job,
     pub(in crate::engine) candidate: Candidate<'a>,
     /// The row of its quotas.
-    pub(in crate::engine) divided: Divided,
+    pub(in crate::engine) divided: QuotaPlace,
     /// What of its kind is meant for the pilot's platform; `None`: nobody says.
     pub(in crate::engine) quota: Option<Quota>,
     /// Cores of the node that its application may still have before others; `None`: it has them all, or nobody says.
@@ -54,7 +54,7 @@ pub(in crate::engine) struct Choice<'a> {
     pub(in crate::engine) avoided: TaskSet,
 }
 
-impl Choice<'_> {
+impl JobCandidate<'_> {
     /// Cores that so many of its tasks keep busy.
     pub(in crate::engine) fn cores_of(&self, n_tasks: u64) -> u64 {
         n_tasks.div_ceil(self.depth).saturating_mul(self.job.request.needs.resources.cores.into())

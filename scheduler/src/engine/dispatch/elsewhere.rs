@@ -5,9 +5,7 @@ use crate::{
     engine::{
         dispatch::offer::outlives,
         interface::{platform::platform_spec::PlatformMode, settings::Settings},
-        live::{
-            job_leases::JobLeases, plan::quotas::Meant, platform::limits, timers::Timer, volatile::Volatile,
-        },
+        live::{Live, job_leases::JobLeases, plan::quotas::Entitlement, platform::limits, timers::Timer},
         state::{durable::Durable, job::Job, pilot::Pilot, places::Place},
         turn::Turn,
     },
@@ -38,7 +36,7 @@ const N_TASKS_LOOKED_AT: usize = 4096;
 pub(in crate::engine) struct Elsewhere<'a> {
     pub(in crate::engine) settings: &'a Settings,
     pub(in crate::engine) durable: &'a Durable,
-    pub(in crate::engine) volatile: &'a Volatile,
+    pub(in crate::engine) live: &'a Live,
     pub(in crate::engine) now: Time,
 }
 
@@ -46,14 +44,14 @@ impl Elsewhere<'_> {
     /// Ready tasks of the job that the pilot does not get, as they failed there or near there and another can run them.
     pub(in crate::engine) fn not_for(&self, id: PilotId, job_id: JobId) -> TaskSet {
         let job = self.durable.jobs().get(&job_id).filter(|job| !job.failed_at.is_empty());
-        let leases = self.volatile.jobs.get(&job_id).filter(|leases| leases.profiled_on.is_none());
+        let leases = self.live.jobs.get(&job_id).filter(|leases| leases.profiled_on.is_none());
         let (Some(job), Some(leases), Some(pilot)) = (job, leases, self.durable.pilots().get(&id)) else {
             return TaskSet::new();
         };
         let here = pilot.place(id);
         let Some(failed) = job.failed_at.on_platform(here.platform) else { return TaskSet::new() };
         let mut failed = failed.intersection(&leases.ready);
-        if let Some(impatient) = self.volatile.impatient.get(&job_id) {
+        if let Some(impatient) = self.live.impatient.get(&job_id) {
             failed.remove_all(impatient);
         }
         // Those that have failed on every other platform that can run them.
@@ -90,7 +88,7 @@ impl Elsewhere<'_> {
         avoided.remove_all(&left);
         let here_too = job.failed_at.at_pilot(here.pilot).map(|tasks| tasks.intersection(&left));
         let mut here_too = here_too.unwrap_or_default();
-        if let Some(restless) = self.volatile.restless.get(&job_id) {
+        if let Some(restless) = self.live.restless.get(&job_id) {
             // Another pilot of the same node is hardly worth a wait.
             here_too.remove_all(restless);
         }
@@ -105,7 +103,7 @@ impl Elsewhere<'_> {
 
     /// Whether another pilot can run a task of the job.
     pub(in crate::engine) fn is_any_other(&self, id: PilotId, job_id: JobId) -> bool {
-        let job = self.durable.jobs().get(&job_id).zip(self.volatile.jobs.get(&job_id));
+        let job = self.durable.jobs().get(&job_id).zip(self.live.jobs.get(&job_id));
         let Some(((job, leases), pilot)) = job.zip(self.durable.pilots().get(&id)) else { return false };
         self.others(pilot.place(id), job, leases).next().is_some()
     }
@@ -118,14 +116,14 @@ impl Elsewhere<'_> {
 
     /// Whether the platform is meant for any of the job's tasks.
     fn may_take(&self, platform: PlatformId, job: &Job, leases: &JobLeases) -> bool {
-        let quotas = &self.volatile.guide.quotas;
-        let is_meant = leases.meant(quotas, quotas.column(platform), self.now) != Meant::Nothing;
-        is_meant && limits::n_allowed(self.durable, self.volatile, platform, job) > 0
+        let quotas = &self.live.guide.quotas;
+        let is_meant = leases.meant(quotas, quotas.column(platform), self.now) != Entitlement::Nothing;
+        is_meant && limits::n_allowed(self.durable, self.live, platform, job) > 0
     }
 
     /// Pilots of the platform that can run a task of the job.
     fn pilots(&self, platform: PlatformId, job: &Job) -> impl Iterator<Item = Place> {
-        let kinds = self.volatile.capacities.range((platform, Resources::default())..);
+        let kinds = self.live.capacities.range((platform, Resources::default())..);
         let kinds = kinds.take_while(move |((of, _), _)| *of == platform);
         let fitting = kinds.filter(|((_, capacity), _)| job.request.needs.resources.fits_in(capacity));
         let pilots = fitting.flat_map(|(_, pilots)| pilots).take(N_LOOKED_AT);
@@ -136,14 +134,14 @@ impl Elsewhere<'_> {
     }
 
     fn can_run(&self, id: PilotId, pilot: &Pilot, job: &Job) -> bool {
-        let Some(state) = self.volatile.pilots.get(&id).filter(|state| state.is_synced) else { return false };
+        let Some(state) = self.live.pilots.get(&id).filter(|state| state.is_synced) else { return false };
         let is_new = self.now.since(pilot.registered_at) < ON_ITS_WAY;
         (state.is_hungry || is_new) && !state.is_doubted && outlives(self.settings, pilot, job, self.now)
     }
 
     /// Whether a pilot of the platform was asked for a moment ago and may come.
     fn is_one_on_its_way(&self, id: PlatformId) -> bool {
-        let is_well = self.volatile.platforms.get(&id).is_some_and(|state| state.n_failures == 0);
+        let is_well = self.live.platforms.get(&id).is_some_and(|state| state.n_failures == 0);
         if !is_well || self.durable.mode(id) != PlatformMode::Active || self.durable.census(id).n_waiting == 0
         {
             return false;
@@ -162,28 +160,28 @@ impl Turn<'_> {
     /// Tasks of the job that have failed are ready: they may be kept from pilots for a while.
     pub(in crate::engine) fn note_retried(&mut self, id: JobId) {
         if self.durable.jobs().get(&id).is_some_and(|job| !job.failed_at.is_empty()) {
-            self.volatile.note_retried(id, self.now);
+            self.live.note_retried(id, self.now);
         }
     }
 
     /// Offers tasks that have failed to all pilots again: those for which they wait may be gone, or they have waited for
     /// long enough.
     pub(in crate::engine) fn look_at_retries(&mut self) {
-        self.volatile.retries_due_at = None;
-        for id in std::mem::take(&mut self.volatile.retried) {
-            self.volatile.impatient.remove(&id);
-            self.volatile.restless.remove(&id);
+        self.live.retries_due_at = None;
+        for id in std::mem::take(&mut self.live.retried) {
+            self.live.impatient.remove(&id);
+            self.live.restless.remove(&id);
             let Some(job) = self.durable.jobs().get(&id) else { continue };
-            let Some(leases) = self.volatile.jobs.get(&id) else { continue };
+            let Some(leases) = self.live.jobs.get(&id) else { continue };
             let waiting = job.failed_at.all().intersection(&leases.ready);
             if waiting.is_empty() {
                 continue;
             }
             let (impatient, restless) = self.have_waited(job, &waiting);
-            self.volatile.impatient.insert(id, impatient);
-            self.volatile.restless.insert(id, restless);
-            self.volatile.stirred.insert(id);
-            self.volatile.note_retried(id, self.now);
+            self.live.impatient.insert(id, impatient);
+            self.live.restless.insert(id, restless);
+            self.live.stirred.insert(id);
+            self.live.note_retried(id, self.now);
         }
     }
 
@@ -216,7 +214,7 @@ impl Turn<'_> {
     }
 }
 
-impl Volatile {
+impl Live {
     pub(in crate::engine) fn note_retried(&mut self, id: JobId, now: Time) {
         self.retried.insert(id);
         if self.retries_due_at.is_none() {

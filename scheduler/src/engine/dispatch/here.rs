@@ -2,9 +2,9 @@
 
 use crate::{
     engine::{
-        dispatch::{choice::cores_of, remains::Remains},
+        dispatch::{choice::cores_of, remains::NodeShare},
         interface::settings::Settings,
-        live::{job_leases::JobLeases, volatile::Volatile},
+        live::{Live, job_leases::JobLeases},
         state::durable::Durable,
     },
     ids::{JobId, PilotId, PlatformId},
@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// See the module.
-pub(in crate::engine) struct Here<'a> {
+pub(in crate::engine) struct PlatformUsage<'a> {
     /// Cores of the platform that are meant for each user, by their places in the guide; `None`: for nobody.
     shares: Option<&'a [u64]>,
     /// Who had tasks that waited when these were meant.
@@ -20,26 +20,26 @@ pub(in crate::engine) struct Here<'a> {
     /// Cores of it that tasks of each hold. Empty where nobody has a share.
     held: Vec<u64>,
     /// `None`: nobody says whom the node is meant for.
-    node: Option<Remains<'a>>,
+    node: Option<NodeShare<'a>>,
 }
 
-impl<'a> Here<'a> {
+impl<'a> PlatformUsage<'a> {
     pub(in crate::engine) fn of(
         settings: &Settings,
-        (durable, volatile): (&'a Durable, &'a Volatile),
+        (durable, live): (&'a Durable, &'a Live),
         platform: PlatformId,
         id: PilotId,
-    ) -> Here<'a> {
-        let shares = volatile.guide.shares(platform);
+    ) -> PlatformUsage<'a> {
+        let shares = live.guide.shares(platform);
         let held = match shares {
-            Some(shares) => held_by_users(settings, durable, volatile, platform, shares.len()),
+            Some(shares) => held_by_users(settings, durable, live, platform, shares.len()),
             None => Vec::new(),
         };
-        Here {
+        PlatformUsage {
             shares,
-            queued: &volatile.guide.queued,
+            queued: &live.guide.queued,
             held,
-            node: Remains::of(settings, durable, volatile, id),
+            node: NodeShare::of(settings, durable, live, id),
         }
     }
 
@@ -59,7 +59,7 @@ impl<'a> Here<'a> {
         self.share(leases).is_some_and(|share| self.held(leases) >= share)
     }
 
-    /// See [`Remains::standing`].
+    /// See [`NodeShare::standing`].
     pub(in crate::engine) fn standing(&self, application: &str, cores: u32) -> (Standing, Option<u64>) {
         self.node.as_ref().map_or_else(Default::default, |node| node.standing(application, cores.into()))
     }
@@ -69,14 +69,14 @@ impl<'a> Here<'a> {
 fn held_by_users(
     settings: &Settings,
     durable: &Durable,
-    volatile: &Volatile,
+    live: &Live,
     platform: PlatformId,
     n_users: usize,
 ) -> Vec<u64> {
     let mut held = vec![0_u64; n_users];
-    let there = volatile.held_on.range((platform, JobId(0))..=(platform, JobId(u64::MAX)));
+    let there = live.held_on.range((platform, JobId(0))..=(platform, JobId(u64::MAX)));
     for ((_, id), n_tasks) in there {
-        let user = volatile.jobs.get(id).and_then(|leases| leases.user);
+        let user = live.jobs.get(id).and_then(|leases| leases.user);
         let held = user.and_then(|user| held.get_mut(user));
         if let Some((cores, job)) = held.zip(durable.jobs().get(id)) {
             *cores = cores.saturating_add(cores_of(settings, job, *n_tasks));

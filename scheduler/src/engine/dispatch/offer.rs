@@ -2,13 +2,13 @@
 
 use crate::{
     engine::{
-        dispatch::choice::Choice,
+        dispatch::choice::JobCandidate,
         interface::settings::Settings,
-        live::volatile::Volatile,
+        live::Live,
         state::{
             durable::Durable,
             job::Job,
-            learned::{experience::Experience, facts::Facts},
+            learned::{experience::Statistics, facts::Applications},
             pilot::Pilot,
         },
     },
@@ -29,11 +29,11 @@ use crate::{
 const REFILL: f64 = 0.25;
 
 /// What a pilot has to offer at this moment.
-pub(in crate::engine) struct Offer<'a> {
+pub(in crate::engine) struct PilotCapacity<'a> {
     settings: &'a Settings,
     pub(in crate::engine) policies: Policies,
     pub(in crate::engine) pilot: &'a Pilot,
-    facts: &'a Facts,
+    facts: &'a Applications,
     now: Time,
     /// Jobs of which nothing is sent to it ahead of need.
     careful: Vec<JobId>,
@@ -47,24 +47,24 @@ pub(in crate::engine) struct Offer<'a> {
     longest: Span,
 }
 
-impl<'a> Offer<'a> {
+impl<'a> PilotCapacity<'a> {
     pub(in crate::engine) fn new(
         settings: &'a Settings,
         durable: &'a Durable,
-        volatile: &Volatile,
+        live: &Live,
         now: Time,
         id: PilotId,
-    ) -> Option<Offer<'a>> {
+    ) -> Option<PilotCapacity<'a>> {
         let pilot = durable.pilots().get(&id)?;
-        let state = volatile.pilots.get(&id)?;
+        let state = live.pilots.get(&id)?;
         let capacity = &pilot.node.capacity;
         let (mut free, free_soon) = (capacity.clone(), capacity.clone());
         free.take(&state.used, 1);
         let policies = durable.policies(settings.policies);
-        let (facts, careful) = (durable.facts(), volatile.careful_with(id));
+        let (facts, careful) = (durable.facts(), live.careful_with(id));
         let (load, longest) = (0.0, Span::ZERO);
         let mut offer =
-            Offer { settings, policies, pilot, facts, now, careful, free, free_soon, load, longest };
+            PilotCapacity { settings, policies, pilot, facts, now, careful, free, free_soon, load, longest };
         let held = || {
             let leases = state.leases.iter();
             leases.filter_map(|(id, tasks)| Some((*id, durable.jobs().get(id)?, tasks.len())))
@@ -111,7 +111,7 @@ impl<'a> Offer<'a> {
     }
 
     /// How many tasks of the job could be sent: those that can begin, and those ahead of need.
-    pub(in crate::engine) fn n_room(&self, choice: &Choice<'_>) -> u64 {
+    pub(in crate::engine) fn n_room(&self, choice: &JobCandidate<'_>) -> u64 {
         let n_startable = self.n_startable(choice.job);
         if choice.depth == 1 || self.load > 1.0 - REFILL {
             return n_startable;
@@ -136,7 +136,7 @@ impl<'a> Offer<'a> {
     }
 
     /// How many of the job's ready tasks to send; not 0 where there is room.
-    pub(in crate::engine) fn bundle_size(&self, choice: &Choice<'_>) -> u64 {
+    pub(in crate::engine) fn bundle_size(&self, choice: &JobCandidate<'_>) -> u64 {
         let situation = Situation {
             n_startable: self.n_startable(choice.job),
             n_room: self.n_room(choice),
@@ -148,7 +148,7 @@ impl<'a> Offer<'a> {
     }
 
     /// How the job's tasks are to be packed, into so many bins at most; `None`: they are counted.
-    pub(in crate::engine) fn taker(&self, choice: &Choice<'_>, n_bins_max: u64) -> Option<Taker> {
+    pub(in crate::engine) fn taker(&self, choice: &JobCandidate<'_>, n_bins_max: u64) -> Option<Taker> {
         let is_packed =
             self.policies.bundling == Bundling::BinPacking && !self.is_careful(choice.candidate.job);
         choice.job.request.estimates.as_ref().filter(|_| is_packed)?;
@@ -168,13 +168,13 @@ impl<'a> Offer<'a> {
     }
 
     /// Seconds until a program of the job's application has begun on the pilot's platform, as far as is known.
-    fn prepared_s(&self, choice: &Choice<'_>) -> f64 {
+    fn prepared_s(&self, choice: &JobCandidate<'_>) -> f64 {
         let known = self.facts.known(self.pilot.platform, &choice.job.request.application).measured;
-        known.and_then(Experience::prepared).map_or(0.0, |span| span.as_secs_f64())
+        known.and_then(Statistics::prepared).map_or(0.0, |span| span.as_secs_f64())
     }
 
     /// Tasks of a packed bundle at most: those of next to no estimate would all fit one bin.
-    pub(in crate::engine) fn n_packed_most(&self, choice: &Choice<'_>, n_bins: u32) -> u64 {
+    pub(in crate::engine) fn n_packed_most(&self, choice: &JobCandidate<'_>, n_bins: u32) -> u64 {
         let n_bins = u64::from(n_bins);
         let fair_share = choice.n_ready.div_ceil(choice.n_fitting.max(1));
         n_bins.saturating_mul(self.settings.prefetch_tasks_max.max(1)).min(fair_share.max(n_bins))
@@ -186,7 +186,7 @@ impl<'a> Offer<'a> {
         known.map_or(0, |(mean, sd)| self.settings.bundle_min.0 / (mean + sd.times(3)).0.max(1))
     }
 
-    pub(in crate::engine) fn give(&mut self, choice: &Choice<'_>, n_tasks: u64) {
+    pub(in crate::engine) fn give(&mut self, choice: &JobCandidate<'_>, n_tasks: u64) {
         let needs = &choice.job.request.needs.resources;
         self.free.take(needs, n_tasks);
         if choice.depth == 1 {

@@ -9,14 +9,14 @@ use std::collections::BTreeMap;
 
 use crate::{
     engine::{
-        dispatch::{choice::has_room_for_templates, offer::Offer},
+        dispatch::{choice::has_room_for_templates, offer::PilotCapacity},
         interface::{
             RequestId,
             job_request::JobRequest,
             platform::platform_spec::{PlatformMode, PlatformSpec},
             refusal::Refusal,
         },
-        live::{platform::limits, profiling::ProfilingRun, timers::Timer, volatile::Volatile},
+        live::{Live, platform::limits, profiling::ProfilingRun, timers::Timer},
         turn::Turn,
     },
     ids::{JobId, PilotId, PlatformId},
@@ -27,7 +27,7 @@ use crate::{
 /// How long the node stays for the next jobs of a run when all have ended.
 const STAYS: Span = Span::from_secs(2);
 
-impl Volatile {
+impl Live {
     /// The profiling run that has the pilot's node.
     pub fn profiling_at(&self, id: PilotId) -> Option<&ProfilingRun> {
         self.profiling.values().find(|run| run.pilot == Some(id))
@@ -63,31 +63,31 @@ impl Turn<'_> {
                 return self.refuse(request, Refusal::Rests(platform));
             }
         }
-        let others = self.volatile.profiling.get(&id).filter(|run| run.user != user && run.goes_on());
+        let others = self.live.profiling.get(&id).filter(|run| run.user != user && run.goes_on());
         if let Some(user) = others.map(|run| run.user.clone()) {
             return self.refuse(request, Refusal::Profiles { platform, user });
         }
         let Some(job) = self.submit_job(request, job, Some(id)) else { return };
         let new =
             ProfilingRun { user: user.clone(), slots: BTreeMap::new(), pilot: None, ended_at: self.now };
-        let run = self.volatile.profiling.entry(id).or_insert(new);
+        let run = self.live.profiling.entry(id).or_insert(new);
         run.user = user;
         run.slots.insert(job, n_slots);
         self.find_node(id);
-        let node = self.volatile.profiling.get(&id).and_then(ProfilingRun::pilot);
-        self.volatile.commanded.extend(node);
+        let node = self.live.profiling.get(&id).and_then(ProfilingRun::pilot);
+        self.live.commanded.extend(node);
     }
 
     /// Sees to it that the run has a node, of the pilots there that could run its jobs the one that is free first.
     pub(in crate::engine) fn find_node(&mut self, platform: PlatformId) {
-        let Some(run) = self.volatile.profiling.get(&platform) else { return };
+        let Some(run) = self.live.profiling.get(&platform) else { return };
         let has_room = |id: PilotId| {
-            let offer = Offer::new(self.settings, self.durable, self.volatile, self.now, id);
+            let offer = PilotCapacity::new(self.settings, self.durable, self.live, self.now, id);
             let mut jobs = run.slots.keys().filter_map(|job| self.durable.jobs().get(job));
             offer.is_some_and(|offer| jobs.all(|job| offer.could_run(job)))
         };
         let is_there = |id: PilotId| {
-            let state = self.volatile.pilots.get(&id);
+            let state = self.live.pilots.get(&id);
             let is_leaving = self.durable.pilots().get(&id).is_none_or(|pilot| pilot.drain.is_some());
             state.is_some_and(|state| !state.takes_part && !is_leaving)
                 && (has_room(id) || state.is_some_and(|state| !state.leases.is_empty()))
@@ -97,12 +97,12 @@ impl Turn<'_> {
         }
         let here = |id: &PilotId| self.durable.pilots().get(id).is_some_and(|p| p.platform == platform);
         let pilots = self
-            .volatile
+            .live
             .pilots
             .iter()
             .filter(|(id, state)| state.takes_part && state.is_synced && here(id) && has_room(**id));
         let free_at = |id: PilotId| {
-            let offer = Offer::new(self.settings, self.durable, self.volatile, self.now, id);
+            let offer = PilotCapacity::new(self.settings, self.durable, self.live, self.now, id);
             offer.map_or(Time(u64::MAX), |offer| offer.all_ended_at())
         };
         let found = pilots.min_by_key(|(id, state)| (free_at(**id), state.n_leased())).map(|(id, _)| *id);
@@ -110,11 +110,11 @@ impl Turn<'_> {
             self.give_node_back(before);
         }
         if let Some(id) = found {
-            self.volatile.delist(self.durable, id);
-            self.volatile.keep_nothing(id);
-            self.volatile.commanded.insert(id);
+            self.live.delist(self.durable, id);
+            self.live.keep_nothing(id);
+            self.live.commanded.insert(id);
         }
-        if let Some(run) = self.volatile.profiling.get_mut(&platform).filter(|run| run.pilot != found) {
+        if let Some(run) = self.live.profiling.get_mut(&platform).filter(|run| run.pilot != found) {
             run.pilot = found;
             self.want_guide();
         }
@@ -123,20 +123,20 @@ impl Turn<'_> {
     /// The node is everybody's again.
     fn give_node_back(&mut self, id: PilotId) {
         if self.durable.pilots().get(&id).is_some_and(|pilot| pilot.drain.is_none()) {
-            self.volatile.enlist(self.durable, id);
-            self.volatile.commanded.insert(id);
+            self.live.enlist(self.durable, id);
+            self.live.commanded.insert(id);
         }
     }
 
     /// What a pilot of a platform with a profiling run gets, if it has the run's node.
     pub(in crate::engine) fn fill_profiling(&mut self, id: PilotId) -> Option<Vec<Bundle>> {
-        if self.volatile.profiling.is_empty() {
+        if self.live.profiling.is_empty() {
             return None;
         }
         let platform = self.durable.pilots().get(&id)?.platform;
         self.find_node(platform);
-        let run = self.volatile.profiling.get(&platform).filter(|run| run.pilot == Some(id))?;
-        let state = self.volatile.pilots.get(&id)?;
+        let run = self.live.profiling.get(&platform).filter(|run| run.pilot == Some(id))?;
+        let state = self.live.pilots.get(&id)?;
         // What it had before ends first.
         let is_free = state.leases.keys().all(|job| run.slots.contains_key(job));
         if !is_free || !state.is_hungry || !state.is_synced || !self.gives_out() {
@@ -144,7 +144,7 @@ impl Turn<'_> {
         }
         let mut bundles = Vec::new();
         for (job, n_slots) in run.slots.clone() {
-            if has_room_for_templates(self.settings, self.durable, self.volatile, id, &bundles) {
+            if has_room_for_templates(self.settings, self.durable, self.live, id, &bundles) {
                 bundles.extend(self.take_for_profiling(id, job, n_slots));
             }
         }
@@ -154,8 +154,8 @@ impl Turn<'_> {
     /// Tasks of a job until its application's slots on the node are full: one job may follow another without a gap.
     fn take_for_profiling(&mut self, id: PilotId, job_id: JobId, n_slots: u64) -> Option<Bundle> {
         let job = self.durable.jobs().get(&job_id).filter(|job| !job.is_paused)?;
-        let offer = Offer::new(self.settings, self.durable, self.volatile, self.now, id)?;
-        let state = self.volatile.pilots.get(&id)?;
+        let offer = PilotCapacity::new(self.settings, self.durable, self.live, self.now, id)?;
+        let state = self.live.pilots.get(&id)?;
         let is_same = |other: &JobId| {
             self.durable
                 .jobs()
@@ -165,36 +165,36 @@ impl Turn<'_> {
         let n_held: u64 =
             state.leases.iter().filter(|(other, _)| is_same(other)).map(|(_, tasks)| tasks.len()).sum();
         let n_fitting = job.request.needs.resources.how_often_in(offer.free());
-        let n_allowed = limits::n_allowed(self.durable, self.volatile, offer.pilot.platform, job);
+        let n_allowed = limits::n_allowed(self.durable, self.live, offer.pilot.platform, job);
         let n = n_slots.saturating_sub(n_held).min(n_fitting).min(n_allowed);
-        let excluded = self.volatile.not_for(id, job_id);
+        let excluded = self.live.not_for(id, job_id);
         if n == 0 || !offer.outlives(job) {
             return None;
         }
-        let tasks = self.volatile.take_ready(job_id, n, &excluded);
+        let tasks = self.live.take_ready(job_id, n, &excluded);
         if tasks.is_empty() {
             return None;
         }
-        self.volatile.lease(self.settings, self.durable, id, job_id, &tasks);
-        self.volatile.note_turn(id, job_id);
+        self.live.lease(self.settings, self.durable, id, job_id, &tasks);
+        self.live.note_turn(id, job_id);
         Some(Bundle { job: job_id, tried: job.tried(&tasks), tasks, is_given: false })
     }
 
     /// A job is over: its run is, too, unless another one comes soon.
     pub(in crate::engine) fn note_profiled(&mut self, id: JobId) {
-        let Some(platform) = self.volatile.jobs.get(&id).and_then(|leases| leases.profiled_on) else {
+        let Some(platform) = self.live.jobs.get(&id).and_then(|leases| leases.profiled_on) else {
             return;
         };
-        if let Some(run) = self.volatile.profiling.get_mut(&platform) {
+        if let Some(run) = self.live.profiling.get_mut(&platform) {
             run.ended_at = self.now;
             run.slots.remove(&id);
-            self.volatile.timers.insert((self.now + STAYS, Timer::Profiling(platform)));
+            self.live.timers.insert((self.now + STAYS, Timer::Profiling(platform)));
         }
     }
 
     /// Nothing more has come: the node is everybody's again.
     pub(in crate::engine) fn end_profiling(&mut self, platform: PlatformId) {
-        let Some(run) = self.volatile.profiling.get(&platform) else { return };
+        let Some(run) = self.live.profiling.get(&platform) else { return };
         if run.goes_on() || self.now.since(run.ended_at) < STAYS {
             return;
         }
@@ -203,12 +203,12 @@ impl Turn<'_> {
 
     /// There is no run any more: its node is everybody's again, and whoever has room takes what is left of its jobs.
     pub(in crate::engine) fn dissolve_profiling(&mut self, platform: PlatformId) {
-        let Some(run) = self.volatile.profiling.remove(&platform) else { return };
+        let Some(run) = self.live.profiling.remove(&platform) else { return };
         for id in run.slots.keys() {
-            let Some(leases) = self.volatile.jobs.get_mut(id) else { continue };
+            let Some(leases) = self.live.jobs.get_mut(id) else { continue };
             leases.profiled_on = None;
             let ready = leases.ready.clone();
-            self.volatile.add_ready(*id, &ready);
+            self.live.add_ready(*id, &ready);
         }
         run.pilot.into_iter().for_each(|id| self.give_node_back(id));
         self.stir_platforms();
@@ -216,13 +216,12 @@ impl Turn<'_> {
 
     /// Whether the platform's run goes on and none of the pilots there will do.
     pub(in crate::engine) fn wants_node(&self, id: PlatformId) -> bool {
-        self.volatile.profiling.get(&id).is_some_and(|run| run.goes_on() && run.pilot.is_none())
+        self.live.profiling.get(&id).is_some_and(|run| run.goes_on() && run.pilot.is_none())
     }
 
     /// How many pilots the platform is to keep at least.
     pub(in crate::engine) fn n_pilots_min(&self, id: PlatformId, spec: &PlatformSpec) -> usize {
-        let has_node =
-            self.volatile.profiling.get(&id).is_some_and(|run| run.goes_on() && run.pilot.is_some());
+        let has_node = self.live.profiling.get(&id).is_some_and(|run| run.goes_on() && run.pilot.is_some());
         (spec.n_pilots_min as usize).max(usize::from(has_node))
     }
 }

@@ -6,7 +6,7 @@ use crate::{
     engine::{
         dispatch::choice::cores_of,
         interface::settings::Settings,
-        live::{plan::nodes::Mix, volatile::Volatile},
+        live::{Live, plan::nodes::NodeMix},
         state::durable::Durable,
     },
     ids::PilotId,
@@ -14,29 +14,29 @@ use crate::{
 };
 
 /// What is left of a node for each application.
-pub(in crate::engine) struct Remains<'a> {
-    mix: &'a Mix,
+pub(in crate::engine) struct NodeShare<'a> {
+    mix: &'a NodeMix,
     mapped: &'a BTreeSet<String>,
     held: BTreeMap<&'a str, u64>,
 }
 
-impl<'a> Remains<'a> {
+impl<'a> NodeShare<'a> {
     /// Of a pilot's node; `None`: nobody says whom it is meant for.
     pub(in crate::engine) fn of(
         settings: &Settings,
         durable: &'a Durable,
-        volatile: &'a Volatile,
+        live: &'a Live,
         pilot: PilotId,
-    ) -> Option<Remains<'a>> {
-        let nodes = &volatile.guide.nodes;
+    ) -> Option<NodeShare<'a>> {
+        let nodes = &live.guide.nodes;
         let (mix, mapped) = (nodes.mix(pilot)?, nodes.mapped.get(&durable.pilots().get(&pilot)?.platform)?);
         let mut held = BTreeMap::<&str, u64>::new();
-        for (job, tasks) in &volatile.pilots.get(&pilot)?.leases {
+        for (job, tasks) in &live.pilots.get(&pilot)?.leases {
             let Some(job) = durable.jobs().get(job) else { continue };
             let cores = held.entry(&job.request.application).or_default();
             *cores = cores.saturating_add(cores_of(settings, job, tasks.len()));
         }
-        Some(Remains { mix, mapped, held })
+        Some(NodeShare { mix, mapped, held })
     }
 
     /// How an application stands whose task takes so many cores; and how many it may still have before others, where

@@ -5,19 +5,19 @@ use std::collections::BTreeMap;
 use crate::{
     engine::{
         dispatch::{
-            choice::{Choice, has_room_for_templates},
+            choice::{JobCandidate, has_room_for_templates},
             elsewhere::Elsewhere,
-            here::Here,
-            offer::{Offer, Wait},
+            here::PlatformUsage,
+            offer::{PilotCapacity, Wait},
             shortlist::shortlist,
         },
         interface::{job_request::JobRequest, settings::Settings},
         live::{
-            pilots::{keep::Keep, pilot_state::PilotState},
-            plan::quotas::{Divided, Meant},
+            Live,
+            pilots::{keep::Reservation, pilot_state::PilotState},
+            plan::quotas::{Entitlement, QuotaPlace},
             platform::limits,
             ready::standby::first_in_line,
-            volatile::Volatile,
         },
         state::{durable::Durable, job::Job},
         turn::Turn,
@@ -40,53 +40,53 @@ impl Turn<'_> {
 
     fn fill_any(&mut self, id: PilotId) -> Vec<Bundle> {
         let mut bundles = Vec::new();
-        let mut kept = self.volatile.keep_nothing(id);
+        let mut kept = self.live.keep_nothing(id);
         let is_held_back = |state: &PilotState| state.is_held_back(self.now);
-        if self.volatile.ready.is_empty()
+        if self.live.ready.is_empty()
             || !self.takes_tasks(id)
-            || self.volatile.pilots.get(&id).is_some_and(|state| is_held_back(state))
+            || self.live.pilots.get(&id).is_some_and(|state| is_held_back(state))
         {
             return bundles;
         }
         if let Some(alone) = self.serve_alone(id) {
             return alone;
         }
-        let is_doubted = self.volatile.pilots.get(&id).is_some_and(|state| state.is_doubted);
-        let (settings, durable, volatile) = (self.settings, &*self.durable, &mut *self.volatile);
-        let Some(mut offer) = Offer::new(settings, durable, volatile, self.now, id) else { return bundles };
+        let is_doubted = self.live.pilots.get(&id).is_some_and(|state| state.is_doubted);
+        let (settings, durable, live) = (self.settings, &*self.durable, &mut *self.live);
+        let Some(mut offer) = PilotCapacity::new(settings, durable, live, self.now, id) else {
+            return bundles;
+        };
         // Whoever asks with all cores at work is not compared with all that wait.
         if kept.is_none() && offer.is_full() {
             return bundles;
         }
-        let (mut choices, mut is_short) = first_choices(settings, &offer, (durable, volatile), id, kept);
-        while bundles.len() < N_BUNDLES_MAX
-            && has_room_for_templates(settings, durable, volatile, id, &bundles)
-        {
+        let (mut choices, mut is_short) = first_choices(settings, &offer, (durable, live), id, kept);
+        while bundles.len() < N_BUNDLES_MAX && has_room_for_templates(settings, durable, live, id, &bundles) {
             // One bundle a job: after a second one the first would not have been cut at the job's tail.
-            let mut best = next(volatile, &offer, &mut choices, (id, kept));
-            if best.is_none() && std::mem::take(&mut is_short) && !volatile.keeps(id) && !offer.is_full() {
+            let mut best = next(live, &offer, &mut choices, (id, kept));
+            if best.is_none() && std::mem::take(&mut is_short) && !live.keeps(id) && !offer.is_full() {
                 // Those that go first do not fill it.
-                choices = all_choices(settings, &offer, (durable, volatile), id);
+                choices = all_choices(settings, &offer, (durable, live), id);
                 choices
                     .retain(|choice| !is_served(&bundles, choice.candidate.job) || offer.n_room(choice) == 0);
-                best = next(volatile, &offer, &mut choices, (id, kept));
+                best = next(live, &offer, &mut choices, (id, kept));
             }
             let Some(mut choice) = best else { break };
             let id_of_job = choice.candidate.job;
             if is_doubted {
                 choice.n_ready = 1;
             }
-            let ranks = take(volatile, &offer, &choice, id);
+            let ranks = take(live, &offer, &choice, id);
             let tasks = all_of(&ranks);
             if tasks.is_empty() {
                 break;
             }
-            let before = volatile.cores_of(choice.candidate.user);
-            volatile.lease(settings, durable, id, id_of_job, &tasks);
-            volatile.note_turn(id, id_of_job);
+            let before = live.cores_of(choice.candidate.user);
+            live.lease(settings, durable, id, id_of_job, &tasks);
+            live.note_turn(id, id_of_job);
             let (user, divided, n_tasks) = (choice.candidate.user, choice.divided, tasks.len());
             let (application, n_cores) = (&choice.job.request.application, choice.cores_of(n_tasks));
-            volatile.take_quota(offer.pilot.platform, id_of_job, n_tasks, offer.now());
+            live.take_quota(offer.pilot.platform, id_of_job, n_tasks, offer.now());
             kept = kept.filter(|kept| kept.job != id_of_job);
             offer.give(&choice, n_tasks);
             let tried = |tasks: &TaskSet| choice.job.tried(tasks);
@@ -101,8 +101,8 @@ impl Turn<'_> {
                 break;
             }
             choice.n_ready -= n_tasks;
-            choices.extend(goes_on(volatile, &offer, choice));
-            note_served(&mut choices, user, volatile.cores_of(user) - before);
+            choices.extend(goes_on(live, &offer, choice));
+            note_served(&mut choices, user, live.cores_of(user) - before);
             note_taken(&mut choices, divided, n_tasks);
             note_on_node(&mut choices, application, n_cores);
             if is_short {
@@ -114,13 +114,13 @@ impl Turn<'_> {
     }
 
     pub(in crate::engine) fn takes_tasks(&self, id: PilotId) -> bool {
-        let state = self.volatile.pilots.get(&id);
+        let state = self.live.pilots.get(&id);
         state.is_some_and(|state| state.is_hungry && state.is_synced && state.takes_part) && self.gives_out()
     }
 
     /// Whether anybody gets anything now.
     pub(in crate::engine) fn gives_out(&self) -> bool {
-        self.volatile.shutdown.is_none() && !self.volatile.is_in_grace()
+        self.live.shutdown.is_none() && !self.live.is_in_grace()
     }
 
     /// Looks at parked pulls again: of pilots that have something to be told, and of those that could
@@ -128,10 +128,10 @@ impl Turn<'_> {
     /// it says so itself when a task ends.
     pub(in crate::engine) fn serve_parked(&mut self) {
         loop {
-            for id in std::mem::take(&mut self.volatile.commanded) {
+            for id in std::mem::take(&mut self.live.commanded) {
                 self.serve_if_parked(id);
             }
-            let Some(job) = self.volatile.stirred.pop_first() else { return };
+            let Some(job) = self.live.stirred.pop_first() else { return };
             self.offer_to_parked(job);
         }
     }
@@ -142,10 +142,10 @@ impl Turn<'_> {
             return;
         }
         let n_cores = job.request.needs.resources.cores;
-        for kind in self.volatile.parked.kinds_for(&job.request.needs.resources) {
+        for kind in self.live.parked.kinds_for(&job.request.needs.resources) {
             let mut from = (n_cores, PilotId(0));
-            while self.volatile.ready.contains(&id)
-                && let Some((free_cores, pilot)) = self.volatile.parked.taker_from(&kind, from)
+            while self.live.ready.contains(&id)
+                && let Some((free_cores, pilot)) = self.live.parked.taker_from(&kind, from)
             {
                 from = (free_cores, PilotId(pilot.0 + 1));
                 if !self.keeps_for_no_less(pilot, id) && !self.is_closed(pilot, id) {
@@ -158,7 +158,7 @@ impl Turn<'_> {
     /// Whether the pilot keeps what it has free for another job that does not go after this one.
     fn keeps_for_no_less(&self, pilot: PilotId, id: JobId) -> bool {
         let jobs = self.durable.jobs();
-        let kept = self.volatile.pilots.get(&pilot).and_then(|state| state.keeps_for);
+        let kept = self.live.pilots.get(&pilot).and_then(|state| state.keeps_for);
         kept.is_some_and(|kept| {
             let is_less = match (jobs.get(&kept.job), jobs.get(&id)) {
                 (Some(kept), Some(new)) => urgency(&new.request).outranks(urgency(&kept.request)),
@@ -171,32 +171,32 @@ impl Turn<'_> {
     /// Whether the pilot's platform is to take nothing of the job.
     fn is_closed(&self, pilot: PilotId, job: JobId) -> bool {
         let platform = self.durable.pilots().get(&pilot).map(|pilot| pilot.platform);
-        let column = platform.and_then(|platform| self.volatile.guide.quotas.column(platform));
-        let leases = self.volatile.jobs.get(&job).filter(|_| column.is_some());
-        let quotas = &self.volatile.guide.quotas;
-        leases.is_some_and(|leases| leases.meant(quotas, column, self.now) == Meant::Nothing)
+        let column = platform.and_then(|platform| self.live.guide.quotas.column(platform));
+        let leases = self.live.jobs.get(&job).filter(|_| column.is_some());
+        let quotas = &self.live.guide.quotas;
+        leases.is_some_and(|leases| leases.meant(quotas, column, self.now) == Entitlement::Nothing)
     }
 
     fn serve_if_parked(&mut self, id: PilotId) {
-        let n_parts = |volatile: &Volatile| {
-            let state = volatile.pilots.get(&id).filter(|state| state.parked.is_some());
+        let n_parts = |live: &Live| {
+            let state = live.pilots.get(&id).filter(|state| state.parked.is_some());
             state.map(|state| state.n_parts)
         };
-        let Some(before) = n_parts(self.volatile) else { return };
+        let Some(before) = n_parts(self.live) else { return };
         self.feed(id);
-        if n_parts(self.volatile) != Some(before) {
+        if n_parts(self.live) != Some(before) {
             self.answer_parked(id);
         }
     }
 
     /// Answers the pilot's parked pull, if it has one, with what it was sent and has not confirmed.
     pub(in crate::engine) fn answer_parked(&mut self, id: PilotId) {
-        if let Some(request) = self.volatile.unpark(id) {
+        if let Some(request) = self.live.unpark(id) {
             // Its connection was open until now.
-            if let Some(state) = self.volatile.pilots.get_mut(&id) {
+            if let Some(state) = self.live.pilots.get_mut(&id) {
                 state.last_heard = self.now;
             }
-            self.volatile.arm_pilot(id, self.now + self.settings.heartbeat_limit);
+            self.live.arm_pilot(id, self.now + self.settings.heartbeat_limit);
             self.answer_pull(request, id, None);
         }
     }
@@ -206,32 +206,32 @@ impl Turn<'_> {
 /// cores of this pilot that others would only take from it again and again, one after the other. Once the
 /// pilot keeps them, whose turn it is elsewhere changes nothing: a wide task would lose all again and again.
 fn next<'a>(
-    volatile: &mut Volatile,
-    offer: &Offer<'_>,
-    choices: &mut Vec<Choice<'a>>,
-    (id, kept): (PilotId, Option<Keep>),
-) -> Option<Choice<'a>> {
-    let keep = |choice: &Choice<'_>| {
+    live: &mut Live,
+    offer: &PilotCapacity<'_>,
+    choices: &mut Vec<JobCandidate<'a>>,
+    (id, kept): (PilotId, Option<Reservation>),
+) -> Option<JobCandidate<'a>> {
+    let keep = |choice: &JobCandidate<'_>| {
         let job = choice.candidate.job;
-        let new = Keep { job, since: volatile.n_served, until: offer.all_ended_at() };
+        let new = Reservation { job, since: live.n_served, until: offer.all_ended_at() };
         kept.filter(|kept| kept.job == job)
-            .map_or(new, |kept| Keep { until: kept.until.min(new.until), ..kept })
+            .map_or(new, |kept| Reservation { until: kept.until.min(new.until), ..kept })
     };
     choices.retain(|choice| {
-        let leases = volatile.jobs.get(&choice.candidate.job);
+        let leases = live.jobs.get(&choice.candidate.job);
         let mut keepers = leases.into_iter().flat_map(|leases| &leases.keepers);
         offer.n_room(choice) > 0
             || match offer.waits_for(choice.job) {
                 Some(Wait::Brief) => (keepers.count() as u64) < choice.n_ready,
                 Some(Wait::Long) => {
-                    keepers.all(|(_, keeper)| volatile.is_sooner(keep(choice), *keeper, offer.now()))
+                    keepers.all(|(_, keeper)| live.is_sooner(keep(choice), *keeper, offer.now()))
                 }
                 None => false,
             }
     });
-    let keeps = |choice: &Choice<'_>| kept.is_some_and(|kept| kept.job == choice.candidate.job);
+    let keeps = |choice: &JobCandidate<'_>| kept.is_some_and(|kept| kept.job == choice.candidate.job);
     let of_most =
-        |choice: &Choice<'_>| !choices.iter().any(|other| other.candidate.outranks(&choice.candidate));
+        |choice: &JobCandidate<'_>| !choices.iter().any(|other| other.candidate.outranks(&choice.candidate));
     let candidates = choices.iter().map(|choice| &choice.candidate);
     let at = match choices.iter().position(|choice| keeps(choice) && of_most(choice)) {
         Some(at) => at,
@@ -243,7 +243,7 @@ fn next<'a>(
         return Some(choice);
     }
     let keep = keep(&choice);
-    volatile.keep(id, keep);
+    live.keep(id, keep);
     None
 }
 
@@ -251,12 +251,12 @@ fn next<'a>(
 /// else all.
 fn first_choices<'a>(
     settings: &Settings,
-    offer: &Offer<'_>,
-    all: (&'a Durable, &Volatile),
+    offer: &PilotCapacity<'_>,
+    all: (&'a Durable, &Live),
     id: PilotId,
-    kept: Option<Keep>,
-) -> (Vec<Choice<'a>>, bool) {
-    let here = Here::of(settings, all, offer.pilot.platform, id);
+    kept: Option<Reservation>,
+) -> (Vec<JobCandidate<'a>>, bool) {
+    let here = PlatformUsage::of(settings, all, offer.pilot.platform, id);
     if offer.policies.matching.by_application().is_none() || kept.is_some() {
         // Quotas are for jobs that wait, by how long they have.
         let has_quotas = all.1.guide.quotas.column(offer.pilot.platform).is_some();
@@ -281,45 +281,45 @@ fn first_choices<'a>(
 /// All jobs with ready tasks that the pilot can run.
 pub(in crate::engine) fn all_choices<'a>(
     settings: &Settings,
-    offer: &Offer<'_>,
-    all: (&'a Durable, &Volatile),
+    offer: &PilotCapacity<'_>,
+    all: (&'a Durable, &Live),
     id: PilotId,
-) -> Vec<Choice<'a>> {
-    let here = Here::of(settings, all, offer.pilot.platform, id);
+) -> Vec<JobCandidate<'a>> {
+    let here = PlatformUsage::of(settings, all, offer.pilot.platform, id);
     choices(settings, (offer, &here), all, id, &mut all.1.ready.iter().copied())
 }
 
 /// Those of the jobs.
 pub(in crate::engine) fn choices<'a>(
     settings: &Settings,
-    (offer, here): (&Offer<'_>, &Here<'_>),
-    (durable, volatile): (&'a Durable, &Volatile),
+    (offer, here): (&PilotCapacity<'_>, &PlatformUsage<'_>),
+    (durable, live): (&'a Durable, &Live),
     id: PilotId,
     jobs: &mut dyn Iterator<Item = JobId>,
-) -> Vec<Choice<'a>> {
-    let state = volatile.pilots.get(&id);
+) -> Vec<JobCandidate<'a>> {
+    let state = live.pilots.get(&id);
     let (revoked, previous) = (state.map(|state| &state.revoked), state.and_then(|state| state.previous));
-    let kept_cores = if volatile.n_keepers > 0 { kept_cores(durable, volatile) } else { BTreeMap::new() };
-    let (guide, platform) = (&volatile.guide, offer.pilot.platform);
+    let kept_cores = if live.n_keepers > 0 { kept_cores(durable, live) } else { BTreeMap::new() };
+    let (guide, platform) = (&live.guide, offer.pilot.platform);
     let column = guide.quotas.column(platform);
-    let troubled = state.map(|state| (volatile.troubled(state), state));
-    let elsewhere = Elsewhere { settings, durable, volatile, now: offer.now() };
+    let troubled = state.map(|state| (live.troubled(state), state));
+    let elsewhere = Elsewhere { settings, durable, live, now: offer.now() };
     let choice = |job_id: JobId| {
-        let (job, leases) = (durable.jobs().get(&job_id)?, volatile.jobs.get(&job_id)?);
+        let (job, leases) = (durable.jobs().get(&job_id)?, live.jobs.get(&job_id)?);
         let (request, user) = (&job.request, job.request.user.as_str());
         let n_slots = request.needs.resources.how_often_in(&offer.pilot.node.capacity);
         if n_slots == 0 || job.is_paused || !offer.outlives(job) {
             return None;
         }
         let quota = match leases.meant(&guide.quotas, column, offer.now()) {
-            Meant::Nothing => return None,
-            Meant::Anything => None,
-            Meant::Quota(quota) => Some(quota),
+            Entitlement::Nothing => return None,
+            Entitlement::Anything => None,
+            Entitlement::Quota(quota) => Some(quota),
         };
         let is_any_not_for_it =
-            volatile.keeps_apart(job_id) || revoked.is_some_and(|revoked| revoked.contains_key(&job_id));
+            live.keeps_apart(job_id) || revoked.is_some_and(|revoked| revoked.contains_key(&job_id));
         let not_for_it = troubled.filter(|_| is_any_not_for_it);
-        let not_for_it = not_for_it.map(|(held, state)| volatile.not_beside(held, state, job_id));
+        let not_for_it = not_for_it.map(|(held, state)| live.not_beside(held, state, job_id));
         let avoided = elsewhere.not_for(id, job_id);
         let n_not_for_it = match not_for_it {
             None => avoided.len(),
@@ -328,9 +328,9 @@ pub(in crate::engine) fn choices<'a>(
                 not_for_it.intersection(&leases.ready).len()
             }
         };
-        let n_allowed = limits::n_allowed(durable, volatile, offer.pilot.platform, job);
+        let n_allowed = limits::n_allowed(durable, live, offer.pilot.platform, job);
         let mut n_ready = (leases.ready.len() - n_not_for_it).min(n_allowed);
-        let most = volatile.most_at_a_time(job_id, n_slots);
+        let most = live.most_at_a_time(job_id, n_slots);
         if most < n_slots && offer.is_careful(job_id) {
             let n_held = state.and_then(|state| state.leases.get(&job_id)).map_or(0, TaskSet::len);
             n_ready = n_ready.min(most.saturating_sub(n_held));
@@ -346,7 +346,7 @@ pub(in crate::engine) fn choices<'a>(
             rank: request.rank(),
             submitted_at: job.submitted_at,
             held_cores: leases.held_cores,
-            user_held_cores: volatile.cores_of(user).saturating_add(kept_for_others),
+            user_held_cores: live.cores_of(user).saturating_add(kept_for_others),
             user_held_here: here.held(leases),
             user_share: here.share(leases),
             is_dry: quota.is_some_and(|quota| quota.n_left == 0),
@@ -358,7 +358,7 @@ pub(in crate::engine) fn choices<'a>(
             last_served: leases.last_served,
         };
         let (depth, n_fitting) = (offer.depth((job_id, job)), leases.n_fitting);
-        (n_ready > 0).then_some(Choice {
+        (n_ready > 0).then_some(JobCandidate {
             job,
             candidate,
             divided: leases.divided,
@@ -383,19 +383,23 @@ fn is_served(bundles: &[Bundle], job: JobId) -> bool {
 }
 
 /// A job that was served, if its turn may go on: then what comes free next is for it as well.
-fn goes_on<'a>(volatile: &Volatile, offer: &Offer<'_>, mut choice: Choice<'a>) -> Option<Choice<'a>> {
+fn goes_on<'a>(
+    live: &Live,
+    offer: &PilotCapacity<'_>,
+    mut choice: JobCandidate<'a>,
+) -> Option<JobCandidate<'a>> {
     if choice.n_ready == 0 || offer.n_room(&choice) > 0 {
         return None;
     }
-    let leases = volatile.jobs.get(&choice.candidate.job);
+    let leases = live.jobs.get(&choice.candidate.job);
     choice.candidate.held_cores = leases.map_or(0, |leases| leases.held_cores);
-    (choice.candidate.last_served, choice.candidate.is_refill) = (volatile.n_served, false);
+    (choice.candidate.last_served, choice.candidate.is_refill) = (live.n_served, false);
     Some(choice)
 }
 
 /// How many of the job's tasks its user's share of the platform leaves room for; any number once it is used up,
 /// for then nobody else has a better claim.
-fn n_of_share(choice: &Choice<'_>) -> u64 {
+fn n_of_share(choice: &JobCandidate<'_>) -> u64 {
     let Candidate { user_held_here, user_share, .. } = choice.candidate;
     let left = user_share.map_or(0, |share| share.saturating_sub(user_held_here));
     let n_slots = left.div_ceil(u64::from(choice.job.request.needs.resources.cores).max(1));
@@ -409,32 +413,32 @@ fn all_of(sets: &[TaskSet]) -> TaskSet {
 }
 
 /// Takes tasks of the chosen job for the pilot: those that are to begin first, then others.
-fn take(volatile: &mut Volatile, offer: &Offer<'_>, choice: &Choice<'_>, id: PilotId) -> Vec<TaskSet> {
+fn take(live: &mut Live, offer: &PilotCapacity<'_>, choice: &JobCandidate<'_>, id: PilotId) -> Vec<TaskSet> {
     let job = choice.candidate.job;
-    let mut excluded = volatile.not_for(id, job);
+    let mut excluded = live.not_for(id, job);
     excluded.insert_all(&choice.avoided);
     let (n_others, n_quota) = (n_of_share(choice).min(n_of_node(choice)), n_of_quota(choice));
     match offer.taker(choice, n_others.div_ceil(choice.depth.max(1))) {
         Some(taker) => {
             let n_most = offer.n_packed_most(choice, taker.n_bins).min(n_quota).min(choice.n_ready);
-            volatile.pack_ready((job, choice.job), &taker, n_most, &excluded)
+            live.pack_ready((job, choice.job), &taker, n_most, &excluded)
         }
         None => {
             let n = offer.bundle_size(choice).min(n_others).min(n_quota).min(choice.n_ready);
-            let mut tasks = volatile.take_suspects(job, n, &excluded);
-            tasks.insert_all(&volatile.take_ready(job, n - tasks.len(), &excluded));
+            let mut tasks = live.take_suspects(job, n, &excluded);
+            tasks.insert_all(&live.take_ready(job, n - tasks.len(), &excluded));
             vec![tasks]
         }
     }
 }
 
 /// How many of the job's tasks are meant for the platform; any number once it takes over from others.
-fn n_of_quota(choice: &Choice<'_>) -> u64 {
+fn n_of_quota(choice: &JobCandidate<'_>) -> u64 {
     choice.quota.map(|quota| quota.n_left).filter(|n_left| *n_left > 0).unwrap_or(u64::MAX)
 }
 
 /// How many of the job's tasks the node is meant for; any number once its application has all of that.
-fn n_of_node(choice: &Choice<'_>) -> u64 {
+fn n_of_node(choice: &JobCandidate<'_>) -> u64 {
     let n_slots = |left: u64| left / u64::from(choice.job.request.needs.resources.cores).max(1);
     choice.node_left.map_or(u64::MAX, |left| n_slots(left).saturating_mul(choice.depth))
 }
@@ -447,10 +451,10 @@ fn work_left(job: &Job) -> u64 {
 
 /// What pilots keep for each user's jobs: theirs already, or they would get more elsewhere meanwhile. Who
 /// keeps, keeps for a job with ready tasks.
-fn kept_cores<'a>(durable: &'a Durable, volatile: &Volatile) -> BTreeMap<&'a str, u64> {
+fn kept_cores<'a>(durable: &'a Durable, live: &Live) -> BTreeMap<&'a str, u64> {
     let mut kept = BTreeMap::<&str, u64>::new();
-    for id in volatile.kept_for.intersection(&volatile.ready) {
-        let (Some(job), Some(leases)) = (durable.jobs().get(id), volatile.jobs.get(id)) else { continue };
+    for id in live.kept_for.intersection(&live.ready) {
+        let (Some(job), Some(leases)) = (durable.jobs().get(id), live.jobs.get(id)) else { continue };
         let cores = kept.entry(&job.request.user).or_default();
         *cores = cores.saturating_add(leases.kept_cores(job));
     }
@@ -458,7 +462,7 @@ fn kept_cores<'a>(durable: &'a Durable, volatile: &Volatile) -> BTreeMap<&'a str
 }
 
 /// After tasks of this choice were given out: its user holds so many cores more.
-fn note_served(choices: &mut [Choice<'_>], user: &str, n_cores: u64) {
+fn note_served(choices: &mut [JobCandidate<'_>], user: &str, n_cores: u64) {
     for choice in choices.iter_mut().filter(|choice| choice.candidate.user == user) {
         let Candidate { user_held_cores, user_held_here, .. } = &mut choice.candidate;
         *user_held_cores = user_held_cores.saturating_add(n_cores);
@@ -467,7 +471,7 @@ fn note_served(choices: &mut [Choice<'_>], user: &str, n_cores: u64) {
 }
 
 /// After so many tasks of a kind were given out: as many fewer of it are meant for the platform.
-fn note_taken(choices: &mut Vec<Choice<'_>>, divided: Divided, n_tasks: u64) {
+fn note_taken(choices: &mut Vec<JobCandidate<'_>>, divided: QuotaPlace, n_tasks: u64) {
     for choice in choices.iter_mut().filter(|choice| choice.divided == divided) {
         if let Some(quota) = &mut choice.quota {
             quota.n_left = quota.n_left.saturating_sub(n_tasks);
@@ -479,7 +483,7 @@ fn note_taken(choices: &mut Vec<Choice<'_>>, divided: Divided, n_tasks: u64) {
 }
 
 /// After tasks of an application were given out: so many cores fewer of the node are left for it.
-fn note_on_node(choices: &mut [Choice<'_>], application: &str, n_cores: u64) {
+fn note_on_node(choices: &mut [JobCandidate<'_>], application: &str, n_cores: u64) {
     for choice in choices.iter_mut().filter(|choice| choice.job.request.application == application) {
         let Some(left) = choice.node_left.map(|left| left.saturating_sub(n_cores)) else { continue };
         choice.node_left = Some(left).filter(|left| *left >= choice.job.request.needs.resources.cores.into());

@@ -4,11 +4,11 @@ use std::cmp::{Ordering, Reverse};
 
 use crate::{
     engine::{
-        dispatch::{here::Here, offer::Offer},
+        dispatch::{here::PlatformUsage, offer::PilotCapacity},
         live::{
+            Live,
             job_leases::JobLeases,
-            plan::quotas::{Divided, Meant, Row},
-            volatile::Volatile,
+            plan::quotas::{ClassQuota, Entitlement, QuotaPlace},
         },
     },
     ids::JobId,
@@ -24,35 +24,35 @@ type Rank = ((Reverse<(i32, i32)>, bool, bool), (Standing, Reverse<Score>));
 /// Ready jobs that no other one goes before, on a platform where policies have said something of every one. `None`: all
 /// must be weighed. Pilots that keep cores change the order, so there must be none.
 pub(in crate::engine) fn shortlist(
-    offer: &Offer<'_>,
-    here: &Here<'_>,
-    volatile: &Volatile,
+    offer: &PilotCapacity<'_>,
+    here: &PlatformUsage<'_>,
+    live: &Live,
 ) -> Option<Vec<JobId>> {
     let (platform, now) = (offer.pilot.platform, offer.now());
-    let quotas = &volatile.guide.quotas;
-    let (column, scores) = (quotas.column(platform)?, volatile.guide.scores_by_row(platform)?);
-    if volatile.n_keepers > 0 || volatile.ready.len() < N_READY_MIN {
+    let quotas = &live.guide.quotas;
+    let (column, scores) = (quotas.column(platform)?, live.guide.scores_by_row(platform)?);
+    if live.n_keepers > 0 || live.ready.len() < N_READY_MIN {
         return None;
     }
-    let standing = |row: &Row| here.standing(&row.kind.application, row.kind.needs.cores).0;
+    let standing = |row: &ClassQuota| here.standing(&row.kind.application, row.kind.needs.cores).0;
     // Of rows that are looked at.
     let mut standings = vec![None; quotas.rows.len()];
     let mut best: Option<Rank> = None;
     let mut jobs = Vec::new();
     // Priorities of users, who each have one: else what goes first of a user must be known, and whether it fits.
-    let mut of_users = vec![None; volatile.guide.n_users()];
+    let mut of_users = vec![None; live.guide.n_users()];
     let is_one = of_users.len() == 1;
     let may_be_had = |leases: &JobLeases| !leases.ready.is_empty() && leases.profiled_on.is_none();
-    for (job, leases) in volatile.jobs.iter().filter(|(_, leases)| may_be_had(leases)) {
+    for (job, leases) in live.jobs.iter().filter(|(_, leases)| may_be_had(leases)) {
         let row = match leases.divided {
-            Divided::NotYet => continue,
-            Divided::Left => return None,
-            Divided::In(row) => row,
+            QuotaPlace::NotYet => continue,
+            QuotaPlace::Left => return None,
+            QuotaPlace::In(row) => row,
         };
         let quota = match leases.meant(quotas, Some(column), now) {
-            Meant::Nothing => continue,
-            Meant::Anything => return None,
-            Meant::Quota(quota) => quota,
+            Entitlement::Nothing => continue,
+            Entitlement::Anything => return None,
+            Entitlement::Quota(quota) => quota,
         };
         let of_user = of_users.get_mut(leases.user?)?;
         if !is_one && *of_user.get_or_insert((leases.rank, leases.priority)) != (leases.rank, leases.priority)

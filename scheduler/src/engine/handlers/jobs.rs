@@ -32,14 +32,14 @@ impl Turn<'_> {
             self.answer(request, Answer::Submitted { job: known, is_repeat: true });
             return None;
         }
-        if self.volatile.shutdown.is_some() {
+        if self.live.shutdown.is_some() {
             self.refuse(request, Refusal::ShuttingDown);
             return None;
         }
         let id = self.next_job();
         self.record(Record::JobAccepted { job: id, request: job, at: self.now });
         self.open_job(id);
-        if let Some(leases) = self.volatile.jobs.get_mut(&id) {
+        if let Some(leases) = self.live.jobs.get_mut(&id) {
             leases.profiled_on = profiled_on;
         }
         let ready = self.durable.jobs().get(&id).map(|job| job.open.clone()).unwrap_or_default();
@@ -78,7 +78,7 @@ impl Turn<'_> {
             }
             JobChange::Purge(mut meant) => {
                 meant.insert(id);
-                let knot = self.volatile.graph.knot(id);
+                let knot = self.live.graph.knot(id);
                 if let Some(by) = self.who_needs(&knot, &meant) {
                     return self.refuse(request, Refusal::NeededBy { job: id, by });
                 }
@@ -112,8 +112,8 @@ impl Turn<'_> {
             return 0;
         }
         self.record(Record::TasksCancelled { job: id, tasks: tasks.clone(), cause, at: self.now });
-        self.volatile.clear_suspects(id, &tasks);
-        self.volatile.clear_last_chances(id, &tasks);
+        self.live.clear_suspects(id, &tasks);
+        self.live.clear_last_chances(id, &tasks);
         self.revoke(id, &tasks, None);
         self.close_if_over(id);
         n_tasks
@@ -121,17 +121,17 @@ impl Turn<'_> {
 
     fn pause_job(&mut self, id: JobId) -> u64 {
         self.record(Record::JobPaused { job: id, at: self.now });
-        for (pilot, tasks) in self.volatile.held(id) {
+        for (pilot, tasks) in self.live.held(id) {
             self.command(pilot, PilotCommand::Return { job: id, tasks });
         }
-        self.volatile.free_keepers(id, 0);
+        self.live.free_keepers(id, 0);
         self.want_guide();
         self.durable.jobs().get(&id).map_or(0, |job| job.open.len())
     }
 
     fn resume_job(&mut self, id: JobId) -> u64 {
         self.record(Record::JobResumed { job: id, at: self.now });
-        self.volatile.stir_all();
+        self.live.stir_all();
         self.stir_platforms();
         self.durable.jobs().get(&id).map_or(0, |job| job.open.len())
     }
@@ -140,7 +140,7 @@ impl Turn<'_> {
     fn who_needs(&self, knot: &BTreeSet<JobId>, meant: &BTreeSet<JobId>) -> Option<JobId> {
         let is_over = |id: &JobId| self.durable.jobs().get(id).is_none_or(|job| job.ended_at.is_some());
         let stays = knot.iter().find(|id| !meant.contains(id) || !is_over(id)).copied();
-        let outside = || knot.iter().flat_map(|id| self.volatile.graph.followers(*id));
+        let outside = || knot.iter().flat_map(|id| self.live.graph.followers(*id));
         stays.or_else(|| outside().find(|id| !knot.contains(id)))
     }
 
@@ -150,7 +150,7 @@ impl Turn<'_> {
         for id in knot {
             let Some(job) = self.durable.jobs().get(id) else { continue };
             n_tasks = n_tasks.saturating_add(job.request.n_tasks);
-            self.volatile.graph.purge_job(*id, &job.request);
+            self.live.graph.purge_job(*id, &job.request);
             self.record(Record::JobPurged { job: *id, by: by.to_owned(), at: self.now });
         }
         n_tasks
@@ -177,7 +177,7 @@ impl Turn<'_> {
         }
         for job in opened.keys() {
             self.open_job(*job);
-            self.volatile.recount(self.settings, self.durable, *job);
+            self.live.recount(self.settings, self.durable, *job);
         }
         self.settle_graph();
         for (job, tasks) in &opened {
@@ -190,8 +190,8 @@ impl Turn<'_> {
 
     pub(in crate::engine) fn open_job(&mut self, id: JobId) {
         if let Some(job) = self.durable.jobs().get(&id) {
-            self.volatile.add_job(id, job);
-            self.volatile.graph.add_job(self.durable, id);
+            self.live.add_job(id, job);
+            self.live.graph.add_job(self.durable, id);
         }
     }
 
@@ -201,10 +201,10 @@ impl Turn<'_> {
             return;
         }
         self.note_profiled(id);
-        self.volatile.remove_job(id);
+        self.live.remove_job(id);
         self.want_guide();
         self.notify(Notice::JobEnded(id));
-        for pilot in self.volatile.take_knowing(id) {
+        for pilot in self.live.take_knowing(id) {
             self.command(pilot, PilotCommand::Forget { job: id });
         }
     }

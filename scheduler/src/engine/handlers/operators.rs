@@ -51,13 +51,13 @@ impl Turn<'_> {
             }
         }
         // Tasks may begin now that could not before.
-        self.volatile.stir_all();
+        self.live.stir_all();
         if self.durable.mode(id) == PlatformMode::Draining {
             self.drain_platform(id);
         }
-        self.volatile.arm_platform(id, self.now);
+        self.live.arm_platform(id, self.now);
         self.arm_scaling(id);
-        let view = Reader::new(self.settings, self.durable, self.volatile, self.now).platform(id);
+        let view = Reader::new(self.settings, self.durable, self.live, self.now).platform(id);
         match view {
             Some(view) => self.answer(request, Answer::PlatformChanged(Box::new(view))),
             None => self.refuse(request, Refusal::NoPlatform(name)),
@@ -66,7 +66,7 @@ impl Turn<'_> {
 
     fn drain_platform(&mut self, id: PlatformId) {
         let is_there = |pilot: &PilotId| self.durable.pilots().get(pilot).is_some_and(|p| p.platform == id);
-        let pilots: Vec<PilotId> = self.volatile.pilots.keys().copied().filter(is_there).collect();
+        let pilots: Vec<PilotId> = self.live.pilots.keys().copied().filter(is_there).collect();
         for pilot in pilots {
             self.drain_pilot(pilot, DrainCause::Platform);
         }
@@ -86,7 +86,7 @@ impl Turn<'_> {
 
     /// Why nothing more may begin there, if that is so: what comes of earlier submissions is not wanted.
     pub(in crate::engine) fn winding_up(&self, platform: PlatformId) -> Option<DrainCause> {
-        match (&self.volatile.shutdown, self.durable.mode(platform)) {
+        match (&self.live.shutdown, self.durable.mode(platform)) {
             (Some(_), _) => Some(DrainCause::Shutdown),
             (None, PlatformMode::Draining | PlatformMode::Detached) => Some(DrainCause::Platform),
             (None, PlatformMode::Active | PlatformMode::Paused) => None,
@@ -97,7 +97,7 @@ impl Turn<'_> {
         let Some(held) = self.durable.allocations().get(&id) else {
             return self.refuse(request, Refusal::UnknownAllocation(id));
         };
-        let reader = Reader::new(self.settings, self.durable, self.volatile, self.now);
+        let reader = Reader::new(self.settings, self.durable, self.live, self.now);
         if reader.is_forsaken(held) && self.durable.live_pilots(held).is_empty() {
             return self.drop_forsaken(request, id);
         }
@@ -116,7 +116,7 @@ impl Turn<'_> {
                 self.command(pilot, PilotCommand::Stop);
             }
         }
-        let reader = Reader::new(self.settings, self.durable, self.volatile, self.now);
+        let reader = Reader::new(self.settings, self.durable, self.live, self.now);
         let view = reader.allocation(id, &self.durable.allocations()[&id]);
         self.answer(request, Answer::Allocation(Box::new(view)));
     }
@@ -130,7 +130,7 @@ impl Turn<'_> {
         let at = self.now;
         let (allocation, was_unlisted) = (id, false);
         self.record(Record::AllocationEnded { allocation, why, cause: None, was_unlisted, at });
-        let reader = Reader::new(self.settings, self.durable, self.volatile, self.now);
+        let reader = Reader::new(self.settings, self.durable, self.live, self.now);
         let view = reader.allocation(id, &self.durable.allocations()[&id]);
         self.answer(request, Answer::Allocation(Box::new(view)));
     }

@@ -29,15 +29,15 @@ impl Turn<'_> {
         if policies != before {
             let configured = self.settings.policies;
             self.record(Record::PoliciesSet { by, configured, before, policies, at: self.now });
-            self.volatile.drop_guide();
+            self.live.drop_guide();
             if policies.stealing != before.stealing {
                 self.tell_all_stealing(policies.stealing);
             }
             if policies.bundling != before.bundling {
-                self.volatile.jobs.values_mut().for_each(|leases| leases.by_size = None);
+                self.live.jobs.values_mut().for_each(|leases| leases.by_size = None);
             }
             self.stir_platforms();
-            self.volatile.stir_all();
+            self.live.stir_all();
         }
         let view = self.durable.policies_view(self.settings.policies);
         self.answer(request, Answer::Policies(Box::new(view)));

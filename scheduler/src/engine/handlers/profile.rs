@@ -15,8 +15,8 @@ impl Turn<'_> {
         let Some(profile) = self.profile(&application).filter(|profile| !profile.platforms.is_empty()) else {
             return self.refuse(request, Refusal::NoProfile(application));
         };
-        self.volatile.measured.retain(|(_, of, company), _| *of != application && !company.has(&application));
-        self.volatile.efforts.retain(|(_, of), _| *of != application);
+        self.live.measured.retain(|(_, of, company), _| *of != application && !company.has(&application));
+        self.live.efforts.retain(|(_, of), _| *of != application);
         self.record(Record::ProfileForgotten { application, at: self.now });
         self.answer(request, Answer::Profiles(vec![profile]));
     }
@@ -38,7 +38,7 @@ impl Turn<'_> {
     }
 
     fn profile(&self, application: &str) -> Option<ProfileView> {
-        let reader = Reader::new(self.settings, self.durable, self.volatile, self.now);
+        let reader = Reader::new(self.settings, self.durable, self.live, self.now);
         reader.profiles().into_iter().find(|profile| profile.application == application)
     }
 }

@@ -35,7 +35,7 @@ impl Turn<'_> {
                 false => self.refuse(request, Refusal::KnownInPart(first)),
             };
         }
-        if self.volatile.shutdown.is_some() {
+        if self.live.shutdown.is_some() {
             return self.refuse(request, Refusal::ShuttingDown);
         }
         if let Err(problem) = self.check_workflow(&stages) {
@@ -71,7 +71,7 @@ impl Turn<'_> {
         let Some(job) = self.durable.jobs().get(&id) else { return };
         for dependence in &job.request.after {
             let lost = self.durable.jobs().get(&dependence.on).map(|on| on.lost()).unwrap_or_default();
-            self.volatile.graph.note_changed(dependence.on, &lost);
+            self.live.graph.note_changed(dependence.on, &lost);
         }
     }
 
@@ -102,11 +102,11 @@ impl Turn<'_> {
     /// again.
     pub(in crate::engine) fn settle_graph(&mut self) {
         let mut is_any_freed = false;
-        while !self.volatile.graph.is_settled() {
-            let changed = self.volatile.graph.take_changed();
+        while !self.live.graph.is_settled() {
+            let changed = self.live.graph.take_changed();
             self.forsake(&changed);
             for (id, tasks) in changed {
-                for (follower, shift) in self.volatile.graph.shift(self.durable, id, &tasks) {
+                for (follower, shift) in self.live.graph.shift(self.durable, id, &tasks) {
                     let Shift { freed, blocked } = shift;
                     is_any_freed |= !freed.is_empty();
                     self.make_ready(follower, &freed);
@@ -138,7 +138,7 @@ impl Turn<'_> {
         while let Some((id, tasks)) = lost.pop() {
             let first = TaskId { job: id, index: tasks.first().unwrap_or(0) };
             let root = causes.get(&id).copied().filter(|_| doomed.contains_key(&id)).unwrap_or(first);
-            for (follower, waiting) in self.volatile.graph.waiting_for(self.durable, &mut cache, id, &tasks) {
+            for (follower, waiting) in self.live.graph.waiting_for(self.durable, &mut cache, id, &tasks) {
                 let Some(job) = self.durable.jobs().get(&follower) else { continue };
                 if job.request.on_failed_dependency == OnFailedDependency::Run {
                     continue;
@@ -169,7 +169,7 @@ impl Turn<'_> {
         let mut lost = lost_before(self.durable, job, &tasks, &opened);
         while !lost.is_empty() {
             tasks.remove_all(&lost);
-            let waiting = self.volatile.graph.waiting_for(self.durable, &mut cache, id, &lost);
+            let waiting = self.live.graph.waiting_for(self.durable, &mut cache, id, &lost);
             let within = waiting.into_iter().find(|(follower, _)| *follower == id);
             lost = within.map_or_else(TaskSet::new, |(_, waiting)| waiting.intersection(&tasks));
         }
@@ -181,8 +181,7 @@ impl Turn<'_> {
         let (mut stale, mut cache) = (Tasks::new(), Backwards::new());
         let mut new: Vec<(JobId, TaskSet)> = opened.iter().map(|(id, tasks)| (*id, tasks.clone())).collect();
         while let Some((id, tasks)) = new.pop() {
-            for (follower, mut done) in self.volatile.graph.waiting_for(self.durable, &mut cache, id, &tasks)
-            {
+            for (follower, mut done) in self.live.graph.waiting_for(self.durable, &mut cache, id, &tasks) {
                 let Some(job) = self.durable.jobs().get(&follower) else { continue };
                 done.remove_all(&job.open);
                 done.remove_all(&job.lost());
@@ -203,7 +202,7 @@ impl Turn<'_> {
         let (mut opened, mut cache) = (Tasks::from([(id, tasks.clone())]), Backwards::new());
         let mut new = vec![(id, tasks.clone())];
         while let Some((id, tasks)) = new.pop() {
-            for (follower, waiting) in self.volatile.graph.waiting_for(self.durable, &mut cache, id, &tasks) {
+            for (follower, waiting) in self.live.graph.waiting_for(self.durable, &mut cache, id, &tasks) {
                 let Some(job) = self.durable.jobs().get(&follower) else { continue };
                 let mut back = waiting.intersection(&job.forsaken);
                 if let Some(before) = opened.get(&follower) {

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    engine::record::effort::EffortOf,
+    engine::record::effort::ResourceUse,
     ids::{JobId, PlatformId},
     pull::MovedBytes,
 };
 
 /// Sums that are not written down yet.
-pub type Efforts = BTreeMap<(PlatformId, String), EffortOf>;
+pub type Efforts = BTreeMap<(PlatformId, String), ResourceUse>;
 
 /// Bytes that have moved and are not written down yet.
 pub type Moved = BTreeMap<(JobId, PlatformId), MovedBytes>;

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use crate::{
     engine::{
         live::{
-            plan::quotas::{Divided, Meant, Quota, Quotas},
-            ready::{by_size::BySize, lineup::Newcomer},
+            plan::quotas::{Entitlement, Quota, QuotaPlace, QuotaTable},
+            ready::{by_size::ReadyByEstimate, lineup::Newcomer},
         },
         state::job::Job,
     },
@@ -21,7 +21,7 @@ pub struct JobLeases {
     /// Open tasks that no pilot holds and that need not wait.
     pub ready: TaskSet,
     /// The same by their estimates, where bundles are packed by them.
-    pub by_size: Option<Box<BySize>>,
+    pub by_size: Option<Box<ReadyByEstimate>>,
     /// How many tasks pilots hold.
     pub n_leased: u64,
     /// How many of them are known to have begun.
@@ -36,7 +36,7 @@ pub struct JobLeases {
     /// How many pilots that take part can run it.
     pub n_fitting: u64,
     /// Its place in the quotas.
-    pub divided: Divided,
+    pub divided: QuotaPlace,
     /// Of which platform's profiling run it is: all its tasks are for that.
     pub profiled_on: Option<PlatformId>,
     /// Since when some of it is ready and no platform that may has taken any.
@@ -57,23 +57,23 @@ pub struct JobLeases {
 
 impl JobLeases {
     /// What the platform of that column of the quotas may take of the job.
-    pub fn meant(&self, quotas: &Quotas, column: Option<usize>, now: Time) -> Meant {
+    pub fn meant(&self, quotas: &QuotaTable, column: Option<usize>, now: Time) -> Entitlement {
         let (column, row) = match (column, self.divided) {
-            (Some(_), Divided::NotYet) => return Meant::Nothing,
-            (Some(column), Divided::In(row)) => (column, row),
-            _ => return Meant::Anything,
+            (Some(_), QuotaPlace::NotYet) => return Entitlement::Nothing,
+            (Some(column), QuotaPlace::In(row)) => (column, row),
+            _ => return Entitlement::Anything,
         };
         let found = quotas.rows.get(row).and_then(|row| Some((row, row.cells.get(column)?)));
-        let Some((row, cell)) = found else { return Meant::Anything };
+        let Some((row, cell)) = found else { return Entitlement::Anything };
         let is_shunned = cell.is_shunned && quotas.errs_more(row, column, &self.barred);
         if row.goes_by_turns && !is_shunned {
-            return Meant::Quota(Quota { n_left: row.n_left().max(1), is_shunned: false });
+            return Entitlement::Quota(Quota { n_left: row.n_left().max(1), is_shunned: false });
         }
         let has_waited = self.waits_since.is_some_and(|since| now.since(since) >= row.patience);
         let is_free = has_waited || !self.barred.is_empty();
         match !is_free && cell.is_late(now) || is_shunned && cell.n_left == 0 {
-            true => Meant::Nothing,
-            false => Meant::Quota(Quota { n_left: cell.n_left, is_shunned }),
+            true => Entitlement::Nothing,
+            false => Entitlement::Quota(Quota { n_left: cell.n_left, is_shunned }),
         }
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     engine::{
-        live::{pilots::pilot_state::PilotState, volatile::Volatile},
+        live::{Live, pilots::pilot_state::PilotState},
         state::job::Job,
     },
     ids::{JobId, PilotId},
@@ -30,7 +30,7 @@ impl Job {
     }
 }
 
-impl Volatile {
+impl Live {
     pub(in crate::engine) fn set_last_chances(&mut self, id: JobId, job: &Job) {
         self.set_alone(id, job);
         match job.n_crash_most() {

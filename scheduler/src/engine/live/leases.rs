@@ -1,12 +1,12 @@
 //! Who holds what: the only code that moves tasks between ready and held, so that sums stay right.
 
 use crate::{
-    engine::{interface::settings::Settings, live::volatile::Volatile, state::durable::Durable},
+    engine::{interface::settings::Settings, live::Live, state::durable::Durable},
     ids::{JobId, PilotId, TaskId},
     ranges::TaskSet,
 };
 
-impl Volatile {
+impl Live {
     /// Gives tasks to a pilot. They must be out of the ready set already. Those that it has count once.
     pub fn lease(
         &mut self,

@@ -3,7 +3,7 @@
 //! does who has one.
 
 use crate::{
-    engine::{live::volatile::Volatile, state::job::Job},
+    engine::{live::Live, state::job::Job},
     ids::{JobId, PilotId},
     ranges::TaskSet,
 };
@@ -11,7 +11,7 @@ use crate::{
 /// Tasks of a job that a pilot is blamed for at most: more than any node runs at a time.
 pub(in crate::engine) const N_SUSPECTS_MAX: u64 = 1 << 16;
 
-impl Volatile {
+impl Live {
     /// After a restart: of what pilots held that were lost before it only that is known which was blamed.
     pub(in crate::engine) fn suspect_blamed(&mut self, id: JobId, job: &Job) {
         let blamed = job.blamed(&job.open);

@@ -7,12 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     engine::{
-        live::plan::quotas::{Cell, Quotas, Row, SHUNNED_FROM},
+        live::plan::quotas::{ClassQuota, QuotaCell, QuotaTable, SHUNNED_FROM},
         plan::{
-            question::{Open, Question},
-            runtimes::Runtimes,
+            question::{OpenJob, PlanInput},
+            runtimes::RuntimeModel,
         },
-        record::law::{Kind, LawState},
+        record::law::{TaskClass, WeightPolicyState},
     },
     ids::{JobId, PlatformId},
     policy::{
@@ -43,15 +43,15 @@ const PATIENCE_MOST: Span = Span::from_secs(60);
 /// A platform that fails more often than another is tried again after so long.
 const TRIED_EVERY: Span = Span::from_secs(5);
 
-/// Quotas of what is ready now, and the row of each job. O(open jobs + kinds × platforms).
+/// The quotas of what is ready now, and the row of each job. O(open jobs + kinds × platforms).
 pub(in crate::engine) fn quotas(
-    question: &Question,
+    question: &PlanInput,
     policy: Distribution,
-) -> (Quotas, BTreeMap<JobId, usize>) {
+) -> (QuotaTable, BTreeMap<JobId, usize>) {
     let (field, before) = (Field::of(question), &question.before.quotas);
     let mut kinds = kinds(question);
     if field.platforms.len() < 2 {
-        return (Quotas::default(), BTreeMap::new());
+        return (QuotaTable::default(), BTreeMap::new());
     }
     if policy == Distribution::Adaptive2016
         && let Some(state) = field.law()
@@ -59,7 +59,7 @@ pub(in crate::engine) fn quotas(
         // Its weights go on from job to job.
         state.kinds.iter().for_each(|kind| _ = kinds.entry(kind.clone()).or_default());
     }
-    let mut rows: Vec<(Kind, Ready<'_>)> = kinds.into_iter().collect();
+    let mut rows: Vec<(TaskClass, Ready<'_>)> = kinds.into_iter().collect();
     if rows.len() > N_KINDS_MAX {
         rows.sort_by_key(|(_, ready)| std::cmp::Reverse(ready.n));
         rows.truncate(N_KINDS_MAX);
@@ -91,11 +91,11 @@ struct ReadyJob<'a> {
     is_new: bool,
 }
 
-fn kinds(question: &Question) -> BTreeMap<Kind, Ready<'_>> {
-    let mut kinds = BTreeMap::<Kind, Ready<'_>>::new();
+fn kinds(question: &PlanInput) -> BTreeMap<TaskClass, Ready<'_>> {
+    let mut kinds = BTreeMap::<TaskClass, Ready<'_>>::new();
     for job in question.jobs.iter().filter(|job| !job.is_profiling && !job.is_paused) {
         let (application, needs) = (job.application.clone(), job.needs.clone());
-        let ready = kinds.entry(Kind { application, needs }).or_default();
+        let ready = kinds.entry(TaskClass { application, needs }).or_default();
         ready.n = ready.n.saturating_add(job.n_ready);
         ready.jobs.push(ReadyJob { id: job.id, user: &job.user, n: job.n_ready, is_new: job.is_new });
     }
@@ -104,7 +104,7 @@ fn kinds(question: &Question) -> BTreeMap<Kind, Ready<'_>> {
 
 /// Platforms with pilots that take part.
 struct Field<'a> {
-    question: &'a Question,
+    question: &'a PlanInput,
     platforms: Vec<PlatformId>,
     /// Of each: what its pilots have, and how many have so much.
     shapes: Vec<&'a [(Resources, u64)]>,
@@ -117,7 +117,7 @@ struct Field<'a> {
 }
 
 impl<'a> Field<'a> {
-    fn of(question: &'a Question) -> Field<'a> {
+    fn of(question: &'a PlanInput) -> Field<'a> {
         let taking = question.platforms.iter().filter(|ground| !ground.shapes.is_empty());
         let (platforms, shapes): (Vec<PlatformId>, Vec<_>) =
             taking.map(|ground| (ground.id, ground.shapes.as_slice())).unzip();
@@ -128,7 +128,7 @@ impl<'a> Field<'a> {
             Field { question, platforms, shapes, backlogs: vec![0.0; n], held: vec![0; n], users };
         for held in &question.held {
             let Some(column) = field.platforms.iter().position(|id| *id == held.platform) else { continue };
-            let Open { application, needs, .. } = &question.jobs[held.job];
+            let OpenJob { application, needs, .. } = &question.jobs[held.job];
             let cell = field.cell(application, needs, column);
             let n_running = held.n_staying.min(cell.n_slots);
             // Those that run have done half of it, as far as anybody knows.
@@ -140,36 +140,36 @@ impl<'a> Field<'a> {
         field
     }
 
-    fn cell(&self, application: &str, needs: &Resources, column: usize) -> Cell {
+    fn cell(&self, application: &str, needs: &Resources, column: usize) -> QuotaCell {
         let fitting = self.shapes[column]
             .iter()
             .map(|(capacity, n)| needs.how_often_in(capacity).min(u64::from(u32::MAX)).saturating_mul(*n));
         let platform = self.platforms[column];
         let measured = self.question.facts.known(platform, application).measured;
         let runtime_s = self.question.facts.runtime_s(platform, application);
-        Cell {
+        QuotaCell {
             n_slots: fitting.fold(0, u64::saturating_add),
             runtime_s,
             is_declared: runtime_s.is_some() && measured.is_none_or(|known| known.mean().is_none()),
             error_rate: measured.and_then(|known| known.loss_rate()).unwrap_or(0.0),
             n_since_loss: measured.map_or(0, |known| known.n_since_loss()),
-            ..Cell::default()
+            ..QuotaCell::default()
         }
     }
 
     /// Rows for these kinds with what is left of the quotas of before.
-    fn frame(&self, rows: &[(Kind, Ready<'_>)], before: &Quotas) -> Quotas {
-        let row = |(kind, _): &(Kind, Ready)| {
+    fn frame(&self, rows: &[(TaskClass, Ready<'_>)], before: &QuotaTable) -> QuotaTable {
+        let row = |(kind, _): &(TaskClass, Ready)| {
             let was = before.row_of(kind).map(|row| &before.rows[row]);
             let known = was.filter(|_| before.platforms == self.platforms);
             let tried_at = |column: usize| was?.cells.get(before.column(self.platforms[column])?)?.tried_at;
-            let cell = |column: usize| Cell {
+            let cell = |column: usize| QuotaCell {
                 n_left: known.map_or(0, |row| row.cells[column].n_left),
                 tried_at: tried_at(column),
                 ..self.cell(&kind.application, &kind.needs, column)
             };
             let cells = (0..self.platforms.len()).map(cell).collect();
-            Row {
+            ClassQuota {
                 kind: kind.clone(),
                 weights: Weights::equal(self.platforms.len()),
                 cells,
@@ -178,13 +178,19 @@ impl<'a> Field<'a> {
             }
         };
         let platforms = self.platforms.clone();
-        Quotas { platforms, rows: rows.iter().map(row).collect(), law: None, last_end_s: 0.0, due_at: None }
+        QuotaTable {
+            platforms,
+            rows: rows.iter().map(row).collect(),
+            law: None,
+            last_end_s: 0.0,
+            due_at: None,
+        }
     }
 
     /// Jobs that came since, by their numbers, with their rows and how much of each is ready.
-    fn new_jobs(&self, rows: &[(Kind, Ready<'_>)], before: &Quotas) -> Vec<(JobId, usize, u64)> {
+    fn new_jobs(&self, rows: &[(TaskClass, Ready<'_>)], before: &QuotaTable) -> Vec<(JobId, usize, u64)> {
         let is_anew = before.platforms != self.platforms;
-        let of_row = |(row, (_, ready)): (usize, &(Kind, Ready<'_>))| {
+        let of_row = |(row, (_, ready)): (usize, &(TaskClass, Ready<'_>))| {
             let new = ready.jobs.iter().filter(|job| is_anew || job.is_new);
             new.map(|job| (job.id, row, job.n)).collect::<Vec<_>>()
         };
@@ -194,9 +200,9 @@ impl<'a> Field<'a> {
     }
 
     /// All that is ready, so that all platforms end at nearly the same time.
-    fn divide_all(&self, rows: &[(Kind, Ready<'_>)], quotas: &mut Quotas, now: Time) {
+    fn divide_all(&self, rows: &[(TaskClass, Ready<'_>)], quotas: &mut QuotaTable, now: Time) {
         let n_ready: Vec<f64> = rows.iter().map(|(_, ready)| ready.n as f64).collect();
-        quotas.rows.iter_mut().for_each(Row::shun);
+        quotas.rows.iter_mut().for_each(ClassQuota::shun);
         let mut rates = self.rates(quotas);
         let mut division = divide(&n_ready, &rates, &self.backlogs);
         if leave_out_late(quotas, &mut rates, &division) {
@@ -227,7 +233,7 @@ impl<'a> Field<'a> {
     /// Whether a kind's users would have begun all of it sooner, by more than a task takes, if each user with open tasks
     /// had the same part of all platforms, and nothing were meant for any. `rates`: tasks a second of the platforms. What
     /// suits all together is not to be at the cost of who wants little.
-    fn is_better_by_turns(&self, row: &Row, ready: &Ready<'_>, rates: &[f64]) -> bool {
+    fn is_better_by_turns(&self, row: &ClassQuota, ready: &Ready<'_>, rates: &[f64]) -> bool {
         let n_users = self.users.len();
         if n_users < 2 || ready.n == 0 {
             return false;
@@ -243,10 +249,10 @@ impl<'a> Field<'a> {
     /// Jobs that came since, by weights that say nothing of what was divided before.
     fn divide_new(
         &self,
-        rows: &[(Kind, Ready<'_>)],
+        rows: &[(TaskClass, Ready<'_>)],
         new: &[(JobId, usize, u64)],
         policy: Distribution,
-        quotas: &mut Quotas,
+        quotas: &mut QuotaTable,
     ) {
         let profile = self.matrix(quotas, policy);
         let mut law = (policy == Distribution::Adaptive2016).then(|| self.law_of(rows, profile.clone()));
@@ -269,33 +275,33 @@ impl<'a> Field<'a> {
     }
 
     /// The law of before, if it was of the same platforms: of this life of the manager, else as it was written down.
-    fn law(&self) -> Option<&LawState> {
+    fn law(&self) -> Option<&WeightPolicyState> {
         let known = [&self.question.before.quotas.law, &self.question.law];
         known.into_iter().flatten().find(|state| state.platforms == self.platforms)
     }
 
     /// That law for these kinds, or a new one.
-    fn law_of(&self, rows: &[(Kind, Ready<'_>)], profile: WeightMatrix) -> LawState {
-        let kinds: Vec<Kind> = rows.iter().map(|(kind, _)| kind.clone()).collect();
+    fn law_of(&self, rows: &[(TaskClass, Ready<'_>)], profile: WeightMatrix) -> WeightPolicyState {
+        let kinds: Vec<TaskClass> = rows.iter().map(|(kind, _)| kind.clone()).collect();
         let platforms = self.platforms.clone();
         match self.law() {
             Some(state) => {
-                let place = |kind: &Kind| state.kinds.iter().position(|held| held == kind);
+                let place = |kind: &TaskClass| state.kinds.iter().position(|held| held == kind);
                 let places: Vec<Option<usize>> = kinds.iter().map(place).collect();
-                LawState { law: state.law.with_rows(&places, &profile), kinds, ..state.clone() }
+                WeightPolicyState { law: state.law.with_rows(&places, &profile), kinds, ..state.clone() }
             }
             None => {
                 let settings = Settings::default();
                 let law = LoadAndError::new(profile, settings.delta, settings.n_jobs);
                 let queued = vec![0; platforms.len()];
-                LawState { platforms, kinds, law, last: JobId(0), queued }
+                WeightPolicyState { platforms, kinds, law, last: JobId(0), queued }
             }
         }
     }
 
     /// Tasks a second that platforms finish of each kind, as far as can be told.
-    fn rates(&self, quotas: &mut Quotas) -> Table<f64> {
-        let known = Runtimes::new(&self.question.facts, &self.platforms);
+    fn rates(&self, quotas: &mut QuotaTable) -> Table<f64> {
+        let known = RuntimeModel::new(&self.question.facts, &self.platforms);
         let guesses: Vec<Vec<f64>> =
             quotas.rows.iter().map(|row| known.guess(&row.kind.application)).collect();
         for (row, guesses) in quotas.rows.iter_mut().zip(&guesses) {
@@ -310,7 +316,7 @@ impl<'a> Field<'a> {
         })
     }
 
-    fn matrix(&self, quotas: &Quotas, policy: Distribution) -> WeightMatrix {
+    fn matrix(&self, quotas: &QuotaTable, policy: Distribution) -> WeightMatrix {
         let cores: Vec<u64> = self.shapes.iter().map(|shapes| cores_of(shapes)).collect();
         // By its slots where its tasks take several cores, or memory is what they lack.
         let of_slots = |row: usize, column: usize| {
@@ -329,17 +335,17 @@ impl<'a> Field<'a> {
     }
 
     /// Tasks that wait on each platform or are held there.
-    fn queued(&self, quotas: &Quotas) -> Vec<u64> {
+    fn queued(&self, quotas: &QuotaTable) -> Vec<u64> {
         let of_column = |column: usize| quotas.rows.iter().map(move |row| row.cells[column].n_left);
         let left = |column: usize| of_column(column).fold(0, u64::saturating_add);
         (0..self.platforms.len()).map(|column| left(column).saturating_add(self.held[column])).collect()
     }
 }
 
-impl Row {
+impl ClassQuota {
     /// Platforms that fail much more often than another count as if nearly all failed there.
     fn shun(&mut self) {
-        let least = Cell::least_errors(self.cells.iter());
+        let least = QuotaCell::least_errors(self.cells.iter());
         self.cells.iter_mut().for_each(|cell| cell.is_shunned = cell.error_rate > least + SHUNNED_FROM);
     }
 
@@ -360,7 +366,7 @@ impl Row {
     }
 }
 
-impl Cell {
+impl QuotaCell {
     /// If it is shunned it is given only what shows whether it is mended, now and then, whatever its share.
     fn ration(&mut self, now: Time, n_ready: u64) {
         if !self.is_shunned {
@@ -378,7 +384,7 @@ impl Cell {
 
 /// A fluid is on all cores at once, a task on one: those that would end after all else are not worth beginning.
 /// Whether there are any.
-fn leave_out_late(quotas: &Quotas, rates: &mut Table<f64>, division: &Division) -> bool {
+fn leave_out_late(quotas: &QuotaTable, rates: &mut Table<f64>, division: &Division) -> bool {
     let last_end_s = division.last_end();
     let mut is_any = false;
     for (n, row) in quotas.rows.iter().enumerate() {
@@ -396,8 +402,8 @@ fn leave_out_late(quotas: &Quotas, rates: &mut Table<f64>, division: &Division) 
 }
 
 /// Seconds to a success where they are fewest, of those platforms that have room for it.
-fn best_runtime(row: &Row) -> Option<f64> {
-    let known = row.cells.iter().filter(|cell| cell.n_slots > 0).filter_map(Cell::success_s);
+fn best_runtime(row: &ClassQuota) -> Option<f64> {
+    let known = row.cells.iter().filter(|cell| cell.n_slots > 0).filter_map(QuotaCell::success_s);
     known.reduce(f64::min)
 }
 

@@ -10,15 +10,15 @@ use crate::{
     engine::{
         interface::planning::{PlanAnswer, Planning},
         live::plan::{
-            guide::{Favourites, Guide, LASTS_AT_LEAST, LASTS_LONG, N_ROUNDS},
-            nodes::Nodes,
-            quotas::{Divided, Row},
+            guide::{Favourites, LASTS_AT_LEAST, LASTS_LONG, N_ROUNDS, Plan},
+            nodes::NodeMixes,
+            quotas::{ClassQuota, QuotaPlace},
         },
         plan::{
             divide,
             nodes::clusters,
-            question::{Ground, Open, Question},
-            runtimes::Runtimes,
+            question::{OpenJob, PlanInput, PlatformInput},
+            runtimes::RuntimeModel,
         },
     },
     ids::{JobId, PlatformId},
@@ -29,17 +29,17 @@ use crate::{
     },
 };
 
-impl Planning for Question {
+impl Planning for PlanInput {
     fn answer(&self) -> PlanAnswer {
         PlanAnswer::new(self.guide())
     }
 }
 
-impl Question {
+impl PlanInput {
     /// What the policies say. O(users × platforms + applications × platforms² + jobs + pilots).
-    pub fn guide(&self) -> Guide {
+    pub fn guide(&self) -> Plan {
         let scene = Scene::of(self);
-        let mut guide = Guide { number: self.number, made_at: Some(self.now), ..Guide::default() };
+        let mut guide = Plan { number: self.number, made_at: Some(self.now), ..Plan::default() };
         guide.is_of_use = !scene.is_empty();
         guide.users = scene.users.keys().map(|user| (*user).to_owned()).collect();
         if guide.is_of_use {
@@ -53,7 +53,7 @@ impl Question {
             (guide.quotas, divided) = divide::quotas(self, policy);
         }
         if let Some(policy) = self.policies.mapping {
-            let mut nodes = Nodes::default();
+            let mut nodes = NodeMixes::default();
             for cluster in clusters(self, &guide, &divided) {
                 nodes.map(policy, &cluster, &self.facts.neighbours, &self.before.nodes);
             }
@@ -61,7 +61,7 @@ impl Question {
         }
         for (id, scores) in &guide.scores {
             let none = Score(f64::NEG_INFINITY, 0.0);
-            let score = |row: &Row| scores.get(&row.kind.application).copied().unwrap_or(none);
+            let score = |row: &ClassQuota| scores.get(&row.kind.application).copied().unwrap_or(none);
             guide.scores_by_row.insert(*id, guide.quotas.rows.iter().map(score).collect());
         }
         guide.places = self.jobs.iter().map(|job| (job.id, place(job, &divided))).collect();
@@ -72,7 +72,7 @@ impl Question {
 
     /// Divides platforms among users that have something queued (paper 000, section 5.3). What others still run comes
     /// free for these.
-    fn share(&self, scene: &Scene<'_>, guide: &mut Guide) {
+    fn share(&self, scene: &Scene<'_>, guide: &mut Plan) {
         let Some(allocation) = self.policies.allocation else { return };
         let runtimes = scene.runtimes_of_users();
         guide.queued = scene.users.values().map(|user| user.is_queued).collect();
@@ -92,14 +92,14 @@ impl Question {
     }
 }
 
-fn place(job: &Open, divided: &BTreeMap<JobId, usize>) -> Divided {
-    let left = if job.is_paused { Divided::NotYet } else { Divided::Left };
-    divided.get(&job.id).map_or(left, |row| Divided::In(*row))
+fn place(job: &OpenJob, divided: &BTreeMap<JobId, usize>) -> QuotaPlace {
+    let left = if job.is_paused { QuotaPlace::NotYet } else { QuotaPlace::Left };
+    divided.get(&job.id).map_or(left, |row| QuotaPlace::In(*row))
 }
 
 /// Users with open tasks, their applications, and platforms with pilots, there or on their way.
 struct Scene<'a> {
-    question: &'a Question,
+    question: &'a PlanInput,
     users: BTreeMap<&'a str, User<'a>>,
     platforms: Vec<PlatformId>,
     /// Of each platform.
@@ -116,7 +116,7 @@ struct User<'a> {
 }
 
 impl<'a> Scene<'a> {
-    fn of(question: &'a Question) -> Scene<'a> {
+    fn of(question: &'a PlanInput) -> Scene<'a> {
         let mut users = BTreeMap::<&str, User<'_>>::new();
         for job in question.open_jobs() {
             let wanted = job.cores_wanted();
@@ -126,7 +126,8 @@ impl<'a> Scene<'a> {
             user.cores_wanted = user.cores_wanted.saturating_add(wanted);
             user.is_queued |= job.n_ready > 0;
         }
-        let cores = |ground: &Ground| (ground.id, ground.n_live.saturating_mul(ground.offered.cores.into()));
+        let cores =
+            |ground: &PlatformInput| (ground.id, ground.n_live.saturating_mul(ground.offered.cores.into()));
         let (platforms, cores) = question.platforms.iter().map(cores).filter(|(_, cores)| *cores > 0).unzip();
         Scene { question, users, platforms, cores }
     }
@@ -139,7 +140,7 @@ impl<'a> Scene<'a> {
     /// open of each. Of those that differ in length each counts by its place among its own, or the longest would
     /// decide alone.
     fn runtimes_of_users(&self) -> Table<f64> {
-        let known = Runtimes::new(&self.question.facts, &self.platforms);
+        let known = RuntimeModel::new(&self.question.facts, &self.platforms);
         let mut table = Table::new(self.users.len(), self.platforms.len(), 0.0);
         for (row, user) in self.users.values().enumerate() {
             for (application, wanted) in &user.applications {
@@ -158,7 +159,7 @@ impl<'a> Scene<'a> {
     fn scores(&self, policy: ByApplication) -> BTreeMap<PlatformId, BTreeMap<String, Score>> {
         let names: BTreeSet<&str> =
             self.users.values().flat_map(|user| user.applications.keys().copied()).collect();
-        let known = Runtimes::new(&self.question.facts, &self.platforms);
+        let known = RuntimeModel::new(&self.question.facts, &self.platforms);
         let (mut rates, mut degrees) = (Vec::new(), Vec::new());
         for application in &names {
             let runtimes = known.guess(application);

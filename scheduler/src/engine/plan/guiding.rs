@@ -10,12 +10,12 @@ use crate::{
             planning::{PlanAnswer, PlanRequest},
         },
         live::{
-            plan::{guide::Guide, guiding::Pending, quotas::Divided},
+            Live,
+            plan::{guide::Plan, guiding::Pending, quotas::QuotaPlace},
             platform::limits,
             timers::Timer,
-            volatile::Volatile,
         },
-        plan::question::Question,
+        plan::question::PlanInput,
         record::Record,
         state::durable::Durable,
         turn::Turn,
@@ -39,7 +39,7 @@ fn is_needed(policies: &Policies, n_platforms: usize) -> bool {
         || policies.distribution.is_some() && n_platforms > 1
 }
 
-impl Volatile {
+impl Live {
     fn want_guide(&mut self, policies: &Policies, now: Time) {
         if let Some(pending) = &mut self.guiding.pending {
             pending.is_wanted_anew = true;
@@ -69,14 +69,14 @@ impl Volatile {
         }
         let Some(leases) = self.jobs.get_mut(&job) else { return };
         match (leases.divided, self.guide.quotas.column(platform)) {
-            (Divided::In(row), Some(column)) => {
+            (QuotaPlace::In(row), Some(column)) => {
                 // Who took it for want of others has not ended the wait for them.
                 if self.guide.quotas.is_open(column, row, now) {
                     leases.waits_since = None;
                 }
                 self.guide.quotas.take(column, row, n_tasks);
             }
-            (Divided::Left, _) => leases.waits_since = None,
+            (QuotaPlace::Left, _) => leases.waits_since = None,
             _ => {}
         }
     }
@@ -91,7 +91,7 @@ impl Volatile {
 
     /// What other policies have said, or will say, counts no more.
     pub fn drop_guide(&mut self) {
-        self.guide = Guide::default();
+        self.guide = Plan::default();
         self.jobs.values_mut().for_each(|leases| leases.user = None);
         self.guiding.pending = None;
         self.disarm_guide();
@@ -113,7 +113,7 @@ impl Volatile {
     }
 
     /// Where each job stands now, and since when what is ready of it waits.
-    fn note_places(&mut self, durable: &Durable, places: Vec<(JobId, Divided)>, now: Time) {
+    fn note_places(&mut self, durable: &Durable, places: Vec<(JobId, QuotaPlace)>, now: Time) {
         let mut places = places.into_iter().peekable();
         let barred = limits::barred(durable);
         for (id, leases) in &mut self.jobs {
@@ -122,14 +122,14 @@ impl Volatile {
             leases.user = user.and_then(|user| self.guide.place_of(user));
             let Some((_, divided)) = places.next_if(|(place, _)| place == id) else { continue };
             let is_paused = durable.jobs().get(id).is_none_or(|job| job.is_paused);
-            leases.divided = if is_paused { Divided::NotYet } else { divided };
+            leases.divided = if is_paused { QuotaPlace::NotYet } else { divided };
             leases.barred = user.and_then(|user| barred.get(user)).cloned().unwrap_or_default();
             leases.waits_since = match leases.divided {
                 _ if leases.ready.is_empty() => None,
-                Divided::In(_) => leases.waits_since.or(Some(now)),
+                QuotaPlace::In(_) => leases.waits_since.or(Some(now)),
                 // Where nothing is kept from anybody, nobody begins to wait for others; platforms come and go.
-                Divided::Left => leases.waits_since,
-                Divided::NotYet => None,
+                QuotaPlace::Left => leases.waits_since,
+                QuotaPlace::NotYet => None,
             };
         }
     }
@@ -137,7 +137,7 @@ impl Volatile {
     /// When the next job is free for all that is kept from some platform now.
     fn next_given_up(&self, now: Time) -> Option<Time> {
         let free_at = self.jobs.values().filter_map(|leases| {
-            let Divided::In(row) = leases.divided else { return None };
+            let QuotaPlace::In(row) = leases.divided else { return None };
             let row = self.guide.quotas.rows.get(row)?;
             let is_kept = row.cells.iter().any(|cell| cell.begin_by.is_some() || cell.is_shunned);
             leases.waits_since.filter(|_| is_kept).map(|since| since + row.patience)
@@ -149,41 +149,41 @@ impl Volatile {
 impl Turn<'_> {
     /// Something has changed that policies look at.
     pub(in crate::engine) fn want_guide(&mut self) {
-        self.volatile.want_guide(&self.policies(), self.now);
+        self.live.want_guide(&self.policies(), self.now);
     }
 
     /// Who has nothing queued has no share, and whoever has something again has one (paper 000, section 5.3).
     pub(in crate::engine) fn note_queues(&mut self) {
-        let may_differ = std::mem::take(&mut self.volatile.guiding.queues_changed);
-        if may_differ && self.policies().allocation.is_some() && self.volatile.queued_are_others() {
+        let may_differ = std::mem::take(&mut self.live.guiding.queues_changed);
+        if may_differ && self.policies().allocation.is_some() && self.live.queued_are_others() {
             self.want_guide();
         }
     }
 
     /// Asks the policies now, if they have not been asked in this life of the manager.
     pub(in crate::engine) fn guide_first(&mut self) {
-        let is_first = self.volatile.guiding.n_asked == 0;
-        if is_first && is_needed(&self.policies(), self.volatile.platforms.len()) {
-            self.volatile.disarm_guide();
+        let is_first = self.live.guiding.n_asked == 0;
+        if is_first && is_needed(&self.policies(), self.live.platforms.len()) {
+            self.live.disarm_guide();
             self.renew_guide();
         }
     }
 
     /// Asks the policies.
     pub(in crate::engine) fn renew_guide(&mut self) {
-        let guiding = &mut self.volatile.guiding;
+        let guiding = &mut self.live.guiding;
         guiding.due_at = None;
         // One that was not answered is asked once more, and whichever answer comes first counts.
         let number = guiding.pending.as_ref().map_or(guiding.n_asked + 1, |pending| pending.number);
         guiding.n_asked = number;
         let (taken, raised) = (BTreeMap::new(), Vec::new());
         guiding.pending.get_or_insert(Pending { number, taken, raised, is_wanted_anew: false });
-        let question = Question::of(self.durable, self.volatile, self.policies(), number);
+        let question = PlanInput::of(self.durable, self.live, self.policies(), number);
         if question.n_cells() <= self.settings.cells_at_once {
             self.take_guide(question.guide());
         } else {
             self.step.effects.push(Effect::Guide(PlanRequest::new(question)));
-            self.volatile.arm_guide(self.now + ANSWER_LIMIT);
+            self.live.arm_guide(self.now + ANSWER_LIMIT);
         }
     }
 
@@ -194,40 +194,39 @@ impl Turn<'_> {
         }
     }
 
-    fn take_guide(&mut self, mut guide: Guide) {
-        let volatile = &mut *self.volatile;
-        let Some(pending) = volatile.guiding.pending.take_if(|pending| pending.number == guide.number) else {
+    fn take_guide(&mut self, mut guide: Plan) {
+        let live = &mut *self.live;
+        let Some(pending) = live.guiding.pending.take_if(|pending| pending.number == guide.number) else {
             return;
         };
-        volatile.disarm_guide();
+        live.disarm_guide();
         let places = std::mem::take(&mut guide.places);
         let is_of_use = guide.is_of_use;
-        volatile.guide = guide;
-        volatile.note_places(self.durable, places, self.now);
+        live.guide = guide;
+        live.note_places(self.durable, places, self.now);
         for ((platform, job), n_tasks) in pending.taken {
-            volatile.take_quota(platform, job, n_tasks, self.now);
+            live.take_quota(platform, job, n_tasks, self.now);
         }
-        pending.raised.into_iter().for_each(|platform| volatile.guide.quotas.note_raised(platform));
+        pending.raised.into_iter().for_each(|platform| live.guide.quotas.note_raised(platform));
         let name = |id| self.durable.platforms().get(&id).map_or_else(String::new, |spec| spec.name.clone());
-        let (log, quotas) = (self.durable.weights(), &volatile.guide.quotas);
-        let changes = volatile.weights.moves(log, quotas, self.now, &name);
-        let (law, law_due_at) = volatile.weights.law(log, quotas, self.now);
+        let (log, quotas) = (self.durable.weights(), &live.guide.quotas);
+        let changes = live.weights.moves(log, quotas, self.now, &name);
+        let (law, law_due_at) = live.weights.law(log, quotas, self.now);
         let law = law.cloned();
         if !changes.is_empty() || law.is_some() {
             self.record(Record::WeightsMoved { changes, law, at: self.now });
         }
-        let volatile = &mut *self.volatile;
+        let live = &mut *self.live;
         if is_of_use {
-            let soonest = self.now + volatile.guide.lasts;
-            let due_at =
-                volatile.guide.quotas.due_at.into_iter().chain(volatile.next_given_up(self.now)).min();
+            let soonest = self.now + live.guide.lasts;
+            let due_at = live.guide.quotas.due_at.into_iter().chain(live.next_given_up(self.now)).min();
             let due_at = due_at.into_iter().chain(law_due_at).min();
             let latest = self.now + LASTS_AT_MOST;
-            volatile.arm_guide(due_at.map_or(latest, |at| at.max(soonest).min(latest)));
+            live.arm_guide(due_at.map_or(latest, |at| at.max(soonest).min(latest)));
         }
         if pending.is_wanted_anew {
             self.want_guide();
         }
-        self.volatile.stir_all();
+        self.live.stir_all();
     }
 }

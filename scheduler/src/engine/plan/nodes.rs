@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use crate::{
     engine::{
         live::plan::{
-            guide::Guide,
-            nodes::{Mix, Nodes},
+            guide::Plan,
+            nodes::{NodeMix, NodeMixes},
         },
-        plan::question::{Ground, Open, Question},
-        state::learned::neighbours::{N_MEMBERS, Neighbours},
+        plan::question::{OpenJob, PlanInput, PlatformInput},
+        state::learned::neighbours::{Interference, N_MEMBERS},
     },
     ids::{JobId, PilotId, PlatformId},
     policy::{
@@ -46,9 +46,9 @@ pub(in crate::engine) struct Cluster<'a> {
     pub(in crate::engine) parts: BTreeMap<&'a str, Part>,
 }
 
-impl Nodes {
+impl NodeMixes {
     /// What the pilot's node is meant for.
-    pub fn mix(&self, pilot: PilotId) -> Option<&Mix> {
+    pub fn mix(&self, pilot: PilotId) -> Option<&NodeMix> {
         self.mixes.get(*self.of.get(&pilot)?)
     }
 
@@ -57,15 +57,15 @@ impl Nodes {
         &mut self,
         policy: Mapping,
         cluster: &Cluster<'_>,
-        known: &Neighbours,
-        before: &Nodes,
+        known: &Interference,
+        before: &NodeMixes,
     ) {
-        let mut wanted = BTreeMap::<Mix, u64>::new();
+        let mut wanted = BTreeMap::<NodeMix, u64>::new();
         for (mix, n_nodes) in mixes(policy, cluster, known) {
             *wanted.entry(mix).or_default() += n_nodes;
         }
         let first = self.mixes.len();
-        let (mixes, mut n_left): (Vec<Mix>, Vec<u64>) = wanted.into_iter().unzip();
+        let (mixes, mut n_left): (Vec<NodeMix>, Vec<u64>) = wanted.into_iter().unzip();
         // Of the mixes of before, few as they are, which it is now.
         let mut now = BTreeMap::<usize, Option<usize>>::new();
         let mut others = Vec::new();
@@ -93,8 +93,8 @@ impl Nodes {
 pub(in crate::engine) fn mixes(
     policy: Mapping,
     cluster: &Cluster<'_>,
-    known: &Neighbours,
-) -> Vec<(Mix, u64)> {
+    known: &Interference,
+) -> Vec<(NodeMix, u64)> {
     let mut parts: Vec<(&str, Part)> =
         cluster.parts.iter().map(|(name, part)| (*name, *part)).filter(|(_, part)| part.cores > 0).collect();
     parts.sort_by_key(|(name, part)| (std::cmp::Reverse(part.cores), *name));
@@ -117,7 +117,7 @@ pub(in crate::engine) fn mixes(
     named(&placed, &combinations, &names, cluster.cores)
 }
 
-fn named(placed: &Placed, combinations: &[Combination], names: &[&str], cores: u64) -> Vec<(Mix, u64)> {
+fn named(placed: &Placed, combinations: &[Combination], names: &[&str], cores: u64) -> Vec<(NodeMix, u64)> {
     let of_combination = |(combination, n_nodes): (&Combination, &u64)| {
         let piece = cores / combination.members.len() as u64;
         (combination.members.iter().map(|member| (names[*member].to_owned(), piece)).collect(), *n_nodes)
@@ -126,7 +126,7 @@ fn named(placed: &Placed, combinations: &[Combination], names: &[&str], cores: u
         let there = node.iter().zip(names).filter(|(cores, _)| **cores > 0);
         (there.map(|(cores, name)| ((*name).to_owned(), *cores)).collect(), 1)
     };
-    let mut all: Vec<(Mix, u64)> =
+    let mut all: Vec<(NodeMix, u64)> =
         combinations.iter().zip(&placed.n_nodes).filter(|(_, n)| **n > 0).map(of_combination).collect();
     all.extend(placed.mixed.iter().map(of_mixed));
     all
@@ -138,7 +138,7 @@ fn combinations(
     cluster: &Cluster<'_>,
     names: &[&str],
     widest: &[u64],
-    known: &Neighbours,
+    known: &Interference,
 ) -> Vec<Combination> {
     let mut all = Vec::new();
     for bits in 1_u32..1 << names.len() {
@@ -169,12 +169,12 @@ fn seconds(known: Option<f64>) -> f64 {
 /// What there is to be mapped: platforms whose nodes have several cores. `divided`: the rows of jobs in the quotas.
 /// O(pilots + open jobs × platforms).
 pub(in crate::engine) fn clusters<'a>(
-    question: &'a Question,
-    guide: &Guide,
+    question: &'a PlanInput,
+    guide: &Plan,
     divided: &BTreeMap<JobId, usize>,
 ) -> Vec<Cluster<'a>> {
     let wants = wants(question);
-    let cluster = |ground: &Ground| {
+    let cluster = |ground: &PlatformInput| {
         let pilots = question.pilots.get(&ground.id)?.clone();
         let cores = u64::from(ground.offered.cores);
         let meant = meant(question, guide, divided, ground.id);
@@ -187,7 +187,7 @@ pub(in crate::engine) fn clusters<'a>(
 /// By user, application and needs: cores that all open tasks would take.
 type Wants<'a> = BTreeMap<&'a str, BTreeMap<(&'a str, &'a Resources), u64>>;
 
-fn wants(question: &Question) -> Wants<'_> {
+fn wants(question: &PlanInput) -> Wants<'_> {
     let mut wants = Wants::new();
     for job in question.open_jobs() {
         let of_user = wants.entry(&job.user).or_default();
@@ -214,10 +214,10 @@ fn wanted_there<'a>(
 /// What each application is to have of so many nodes of a platform: of each user's share, else of its equal part, and
 /// no more than is meant for the platform.
 fn parts<'a>(
-    guide: &Guide,
+    guide: &Plan,
     wants: &Wants<'a>,
     meant: Option<&BTreeMap<&str, u64>>,
-    ground: &Ground,
+    ground: &PlatformInput,
     n_nodes: u64,
 ) -> BTreeMap<&'a str, Part> {
     let total = n_nodes.saturating_mul(ground.offered.cores.into());
@@ -254,8 +254,8 @@ fn scaled(total: u64, shares: Vec<u64>) -> Vec<u64> {
 
 /// Cores that tasks of each application take which are held there or meant for it; `None`: nobody says.
 pub(in crate::engine) fn meant<'a>(
-    question: &'a Question,
-    guide: &'a Guide,
+    question: &'a PlanInput,
+    guide: &'a Plan,
     divided: &BTreeMap<JobId, usize>,
     platform: PlatformId,
 ) -> Option<BTreeMap<&'a str, u64>> {
@@ -276,7 +276,7 @@ pub(in crate::engine) fn meant<'a>(
         }
     }
     // Those that nobody divides are for whoever pulls.
-    let is_left = |job: &&Open| !job.is_paused && !job.is_profiling && !divided.contains_key(&job.id);
+    let is_left = |job: &&OpenJob| !job.is_paused && !job.is_profiling && !divided.contains_key(&job.id);
     for job in question.jobs.iter().filter(is_left) {
         meant.insert(&job.application, u64::MAX);
     }

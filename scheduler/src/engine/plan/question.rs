@@ -6,15 +6,15 @@ use std::{collections::BTreeMap, sync::Arc};
 use crate::{
     engine::{
         live::{
+            Live,
             plan::{
-                guide::{Favourites, Guide},
-                nodes::Nodes,
-                quotas::{Divided, Quotas},
+                guide::{Favourites, Plan},
+                nodes::NodeMixes,
+                quotas::{QuotaPlace, QuotaTable},
             },
-            volatile::Volatile,
         },
-        record::law::LawState,
-        state::{durable::Durable, learned::facts::Facts},
+        record::law::WeightPolicyState,
+        state::{durable::Durable, learned::facts::Applications},
     },
     ids::{JobId, PilotId, PlatformId},
     policy::{Policies, distribution::Distribution},
@@ -22,28 +22,28 @@ use crate::{
     time::Time,
 };
 
-/// See the module; [`Question::answer`] is the answer.
+/// See the module; [`PlanInput::answer`] is the answer.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Question {
+pub struct PlanInput {
     pub(in crate::engine) number: u64,
     pub(in crate::engine) now: Time,
     pub(in crate::engine) policies: Policies,
-    pub(in crate::engine) facts: Facts,
+    pub(in crate::engine) facts: Applications,
     /// Those that are not over, by their numbers.
-    pub(in crate::engine) jobs: Vec<Open>,
-    pub(in crate::engine) platforms: Vec<Ground>,
-    pub(in crate::engine) held: Vec<Held>,
+    pub(in crate::engine) jobs: Vec<OpenJob>,
+    pub(in crate::engine) platforms: Vec<PlatformInput>,
+    pub(in crate::engine) held: Vec<HeldTasks>,
     /// Where nodes are mapped: pilots that take part with all cores of their nodes.
     pub(in crate::engine) pilots: BTreeMap<PlatformId, Vec<PilotId>>,
     /// What was said before.
-    pub(in crate::engine) before: Before,
+    pub(in crate::engine) before: PreviousPlan,
     /// The law that went on from job to job when that was last written down.
-    pub(in crate::engine) law: Option<LawState>,
+    pub(in crate::engine) law: Option<WeightPolicyState>,
 }
 
 /// A job that is not over.
 #[derive(Clone, PartialEq, Debug)]
-pub(in crate::engine) struct Open {
+pub(in crate::engine) struct OpenJob {
     pub(in crate::engine) id: JobId,
     pub(in crate::engine) user: String,
     pub(in crate::engine) application: String,
@@ -61,7 +61,7 @@ pub(in crate::engine) struct Open {
 
 /// A platform.
 #[derive(Clone, PartialEq, Debug)]
-pub(in crate::engine) struct Ground {
+pub(in crate::engine) struct PlatformInput {
     pub(in crate::engine) id: PlatformId,
     /// What a pilot there offers.
     pub(in crate::engine) offered: Resources,
@@ -73,9 +73,9 @@ pub(in crate::engine) struct Ground {
 
 /// What pilots of a platform hold of a job.
 #[derive(Clone, PartialEq, Debug)]
-pub(in crate::engine) struct Held {
+pub(in crate::engine) struct HeldTasks {
     pub(in crate::engine) platform: PlatformId,
-    /// Its place in [`Question::jobs`].
+    /// Its place in [`PlanInput::jobs`].
     pub(in crate::engine) job: usize,
     pub(in crate::engine) n: u64,
     /// … without what those hold that get nothing new any more.
@@ -84,31 +84,31 @@ pub(in crate::engine) struct Held {
 
 /// What the policies said before, as far as they go on from there.
 #[derive(Clone, PartialEq, Debug)]
-pub(in crate::engine) struct Before {
-    pub(in crate::engine) quotas: Quotas,
-    pub(in crate::engine) nodes: Arc<Nodes>,
+pub(in crate::engine) struct PreviousPlan {
+    pub(in crate::engine) quotas: QuotaTable,
+    pub(in crate::engine) nodes: Arc<NodeMixes>,
     pub(in crate::engine) favourites: Option<Arc<Favourites>>,
 }
 
-impl Question {
+impl PlanInput {
     /// O(jobs × platforms + pilots).
     pub(in crate::engine) fn of(
         durable: &Durable,
-        volatile: &Volatile,
+        live: &Live,
         policies: Policies,
         number: u64,
-    ) -> Question {
-        let jobs = jobs(durable, volatile);
+    ) -> PlanInput {
+        let jobs = jobs(durable, live);
         let is_2016 = policies.distribution == Some(Distribution::Adaptive2016);
-        Question {
+        PlanInput {
             number,
-            now: volatile.now,
+            now: live.now,
             policies,
             facts: durable.facts().clone(),
-            held: held(durable, volatile, &jobs),
-            platforms: platforms(durable, volatile),
-            pilots: policies.mapping.map_or_else(BTreeMap::new, |_| pilots(durable, volatile)),
-            before: Before::of(&volatile.guide),
+            held: held(durable, live, &jobs),
+            platforms: platforms(durable, live),
+            pilots: policies.mapping.map_or_else(BTreeMap::new, |_| pilots(durable, live)),
+            before: PreviousPlan::of(&live.guide),
             law: durable.weights().law().cloned().filter(|_| is_2016),
             jobs,
         }
@@ -128,49 +128,49 @@ impl Question {
     }
 
     /// Jobs that could give out tasks to any pilot, now or later.
-    pub(in crate::engine) fn open_jobs(&self) -> impl Iterator<Item = &Open> {
+    pub(in crate::engine) fn open_jobs(&self) -> impl Iterator<Item = &OpenJob> {
         self.jobs.iter().filter(|job| !job.is_profiling && !job.is_paused && job.n_open > 0)
     }
 }
 
-impl Open {
+impl OpenJob {
     /// Cores that its open tasks would take if all ran at once.
     pub(in crate::engine) fn cores_wanted(&self) -> u64 {
         self.n_open.saturating_mul(u64::from(self.needs.cores))
     }
 }
 
-impl Before {
-    fn of(guide: &Guide) -> Before {
+impl PreviousPlan {
+    fn of(guide: &Plan) -> PreviousPlan {
         let (quotas, nodes) = (guide.quotas.clone(), guide.nodes.clone());
-        Before { quotas, nodes, favourites: guide.favourites.clone() }
+        PreviousPlan { quotas, nodes, favourites: guide.favourites.clone() }
     }
 }
 
-fn jobs(durable: &Durable, volatile: &Volatile) -> Vec<Open> {
-    let open = volatile.jobs.iter().filter_map(|(id, leases)| {
+fn jobs(durable: &Durable, live: &Live) -> Vec<OpenJob> {
+    let open = live.jobs.iter().filter_map(|(id, leases)| {
         let job = durable.jobs().get(id)?;
-        Some(Open {
+        Some(OpenJob {
             id: *id,
             user: job.request.user.clone(),
             application: job.request.application.clone(),
             needs: job.request.needs.resources.clone(),
             is_paused: job.is_paused,
             is_profiling: leases.profiled_on.is_some(),
-            is_new: leases.divided == Divided::NotYet,
-            n_open: job.open.len() - volatile.graph.n_blocked(*id),
+            is_new: leases.divided == QuotaPlace::NotYet,
+            n_open: job.open.len() - live.graph.n_blocked(*id),
             n_ready: leases.ready.len(),
         })
     });
     open.collect()
 }
 
-fn platforms(durable: &Durable, volatile: &Volatile) -> Vec<Ground> {
+fn platforms(durable: &Durable, live: &Live) -> Vec<PlatformInput> {
     let mut shapes = BTreeMap::<PlatformId, Vec<(Resources, u64)>>::new();
-    for ((platform, capacity), pilots) in &volatile.capacities {
+    for ((platform, capacity), pilots) in &live.capacities {
         shapes.entry(*platform).or_default().push((capacity.clone(), pilots.len() as u64));
     }
-    let ground = |id: &PlatformId| Ground {
+    let ground = |id: &PlatformId| PlatformInput {
         id: *id,
         offered: durable.offered(*id),
         n_live: durable.census(*id).n_live as u64,
@@ -179,28 +179,28 @@ fn platforms(durable: &Durable, volatile: &Volatile) -> Vec<Ground> {
     durable.platforms().keys().map(ground).collect()
 }
 
-fn held(durable: &Durable, volatile: &Volatile, jobs: &[Open]) -> Vec<Held> {
+fn held(durable: &Durable, live: &Live, jobs: &[OpenJob]) -> Vec<HeldTasks> {
     // What has no room with the others does not wait for it.
     let mut leaving = BTreeMap::<(PlatformId, JobId), u64>::new();
-    for (id, state) in volatile.pilots.iter().filter(|(_, state)| !state.takes_part) {
+    for (id, state) in live.pilots.iter().filter(|(_, state)| !state.takes_part) {
         let Some(platform) = durable.pilots().get(id).map(|pilot| pilot.platform) else { continue };
         for (job, tasks) in &state.leases {
             *leaving.entry((platform, *job)).or_default() += tasks.len();
         }
     }
-    let held = volatile.held_on.iter().filter_map(|(place, n)| {
+    let held = live.held_on.iter().filter_map(|(place, n)| {
         let job = jobs.binary_search_by_key(&place.1, |job| job.id).ok()?;
         let n_leaving = leaving.get(place).copied().unwrap_or(0);
-        Some(Held { platform: place.0, job, n: *n, n_staying: n.saturating_sub(n_leaving) })
+        Some(HeldTasks { platform: place.0, job, n: *n, n_staying: n.saturating_sub(n_leaving) })
     });
     held.collect()
 }
 
-fn pilots(durable: &Durable, volatile: &Volatile) -> BTreeMap<PlatformId, Vec<PilotId>> {
+fn pilots(durable: &Durable, live: &Live) -> BTreeMap<PlatformId, Vec<PilotId>> {
     let cores = |id: &PlatformId| (*id, durable.offered(*id).cores);
     let cores: BTreeMap<PlatformId, u32> = durable.platforms().keys().map(cores).collect();
     let mut pilots = BTreeMap::<PlatformId, Vec<PilotId>>::new();
-    for (id, state) in volatile.pilots.iter().filter(|(_, state)| state.takes_part) {
+    for (id, state) in live.pilots.iter().filter(|(_, state)| state.takes_part) {
         let Some(platform) = durable.pilots().get(id).map(|pilot| pilot.platform) else { continue };
         if cores.get(&platform).is_some_and(|cores| *cores == state.capacity.cores) {
             pilots.entry(platform).or_default().push(*id);

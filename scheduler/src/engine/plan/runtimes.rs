@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::{
     engine::{
         interface::declared::JobType,
-        state::learned::{facts::Facts, neighbours::mean},
+        state::learned::{facts::Applications, neighbours::mean},
     },
     ids::PlatformId,
     policy::{distribution::RUNTIME_UNKNOWN_S, table::Table},
@@ -15,19 +15,19 @@ use crate::{
 /// Applications that platforms are compared by, at most.
 const N_COMPARED_MAX: usize = 200;
 
-/// Runtimes on these platforms.
-pub struct Runtimes<'a> {
-    facts: &'a Facts,
+/// Run times on these platforms.
+pub struct RuntimeModel<'a> {
+    facts: &'a Applications,
     platforms: &'a [PlatformId],
     /// By type: the logarithm of how much longer tasks take on one platform (row) than on another (column), and by
     /// how many applications that is known.
     ratios: BTreeMap<Option<JobType>, Table<(f64, u32)>>,
 }
 
-impl<'a> Runtimes<'a> {
+impl<'a> RuntimeModel<'a> {
     /// O(applications × platforms²).
-    pub fn new(facts: &'a Facts, platforms: &'a [PlatformId]) -> Runtimes<'a> {
-        let mut runtimes = Runtimes { facts, platforms, ratios: BTreeMap::new() };
+    pub fn new(facts: &'a Applications, platforms: &'a [PlatformId]) -> RuntimeModel<'a> {
+        let mut runtimes = RuntimeModel { facts, platforms, ratios: BTreeMap::new() };
         let mut names: Vec<&str> = facts.declared.keys().map(String::as_str).collect();
         names.extend(facts.learned.values().flat_map(|known| known.keys().map(String::as_str)));
         names.sort_unstable();

@@ -6,7 +6,7 @@ use crate::{
             effect::Effect,
             platform::{platform_spec::PlatformSpec, queue_load::QueueLoad},
         },
-        live::volatile::Volatile,
+        live::Live,
         turn::Turn,
     },
     ids::PlatformId,
@@ -16,7 +16,7 @@ use crate::{
 /// What a platform says of it is not believed for longer.
 const LASTS: Span = Span::from_secs(600);
 
-impl Volatile {
+impl Live {
     /// How busy a platform is, if it has said so of late.
     pub fn load(&self, id: PlatformId, now: Time) -> Option<QueueLoad> {
         let (load, at) = self.platforms.get(&id)?.load?;
@@ -27,11 +27,11 @@ impl Volatile {
 impl Turn<'_> {
     /// Asks how busy the platform is, where that decides something.
     pub(in crate::engine) fn ask_load(&mut self, id: PlatformId, spec: &PlatformSpec) {
-        let is_looked_at = self.durable.census(id).n_there > 0 || !self.volatile.ready.is_empty();
+        let is_looked_at = self.durable.census(id).n_there > 0 || !self.live.ready.is_empty();
         if self.policies().placement.is_none() || !is_looked_at {
             return;
         }
-        let Some(state) = self.volatile.platforms.get_mut(&id) else { return };
+        let Some(state) = self.live.platforms.get_mut(&id) else { return };
         if state.load_asked_at.is_none_or(|at| self.now.since(at) >= spec.poll_interval) {
             state.load_asked_at = Some(self.now);
             self.step.effects.push(Effect::Load { platform: id });
@@ -39,12 +39,12 @@ impl Turn<'_> {
     }
 
     pub(in crate::engine) fn platform_loaded(&mut self, id: PlatformId, load: QueueLoad) {
-        let Some(state) = self.volatile.platforms.get_mut(&id) else { return };
+        let Some(state) = self.live.platforms.get_mut(&id) else { return };
         let is_news = state.load.is_none_or(|(before, _)| before != load);
         state.load = Some((load, self.now));
-        if is_news && !self.volatile.ready.is_empty() {
-            self.volatile.placed = None;
-            self.volatile.arm_platform(id, self.now);
+        if is_news && !self.live.ready.is_empty() {
+            self.live.placed = None;
+            self.live.arm_platform(id, self.now);
         }
     }
 }

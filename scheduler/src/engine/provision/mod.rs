@@ -34,7 +34,7 @@ use crate::{
             platform_failures::Failed,
             wanted::{n_hypothetical, n_pilots},
         },
-        record::{DrainCause, Record, because::Because, ends::EndCause},
+        record::{DrainCause, Record, because::ProvisionReason, ends::EndCause},
         state::allocation::{Allocation, AllocationState, Origin},
         turn::Turn,
     },
@@ -84,12 +84,11 @@ impl Turn<'_> {
         if self.durable.mode(id) == PlatformMode::Detached {
             self.record(Record::PlatformModeSet { platform: id, mode: PlatformMode::Active, at: self.now });
         }
-        let is_new =
-            !std::mem::replace(&mut self.volatile.platforms.entry(id).or_default().is_attached, true);
+        let is_new = !std::mem::replace(&mut self.live.platforms.entry(id).or_default().is_attached, true);
         if is_new || is_moved {
             self.tell_left_behind(id);
         }
-        self.volatile.arm_platform(id, self.now);
+        self.live.arm_platform(id, self.now);
         self.arm_scaling(id);
         self.answer(request, Answer::Attached(id));
     }
@@ -97,30 +96,30 @@ impl Turn<'_> {
     /// Something changed that may want more pilots: all platforms are looked at in this step.
     pub(in crate::engine) fn stir_platforms(&mut self) {
         self.want_guide();
-        self.volatile.placed = None;
-        let ids: Vec<PlatformId> = self.volatile.platforms.keys().copied().collect();
+        self.live.placed = None;
+        let ids: Vec<PlatformId> = self.live.platforms.keys().copied().collect();
         for id in ids {
-            self.volatile.arm_platform(id, self.now);
+            self.live.arm_platform(id, self.now);
         }
     }
 
     /// A platform's timer: asks for its listing, drains idle pilots, asks for more.
     pub(in crate::engine) fn look_at_platform(&mut self, id: PlatformId) {
         let Some(spec) = self.durable.platforms().get(&id).cloned() else { return };
-        let Some(state) = self.volatile.platforms.get_mut(&id) else { return };
+        let Some(state) = self.live.platforms.get_mut(&id) else { return };
         state.timer_at = None;
         if !state.is_attached {
             return;
         }
         self.list_if_due(id, &spec);
         self.ask_load(id, &spec);
-        if self.volatile.shutdown.is_none() {
+        if self.live.shutdown.is_none() {
             self.drain_idle(id, &spec);
             self.withdraw_unneeded(id, &spec);
             self.ask_for_more(id, &spec);
         }
         if self.durable.census(id).n_there > 0 {
-            self.volatile.arm_platform(id, self.now + spec.poll_interval);
+            self.live.arm_platform(id, self.now + spec.poll_interval);
         }
     }
 
@@ -128,7 +127,7 @@ impl Turn<'_> {
     /// in the life of a manager, and rarely after that: nobody else would find what nobody knows.
     fn list_if_due(&mut self, id: PlatformId, spec: &PlatformSpec) {
         let is_used = self.durable.census(id).n_there > 0;
-        let Some(state) = self.volatile.platforms.get_mut(&id) else { return };
+        let Some(state) = self.live.platforms.get_mut(&id) else { return };
         let interval = match (is_used, spec.submits_late, &state.unlisted) {
             (true, ..) => spec.poll_interval,
             (false, true, None) => STRAYS_INTERVAL,
@@ -147,26 +146,26 @@ impl Turn<'_> {
             self.step.effects.push(Effect::List { platform: id, known });
         }
         let again_at = state.listed_at.unwrap_or(self.now) + interval;
-        self.volatile.arm_platform(id, again_at);
+        self.live.arm_platform(id, again_at);
     }
 
     /// Asks for a listing in this step: something may have ended.
     pub(in crate::engine) fn list_soon(&mut self, id: PlatformId) {
-        if let Some(state) = self.volatile.platforms.get_mut(&id) {
+        if let Some(state) = self.live.platforms.get_mut(&id) {
             state.listed_at = None;
         }
-        self.volatile.arm_platform(id, self.now);
+        self.live.arm_platform(id, self.now);
     }
 
     /// Sends those away that have been idle for too long, the longest idle first, down to the minimum. A node
     /// is only given back with its whole allocation: no pilot goes before all of them may. Who gets nothing because
     /// all is withheld after a restart is not idle.
     fn drain_idle(&mut self, id: PlatformId, spec: &PlatformSpec) {
-        if self.volatile.is_in_grace() {
+        if self.live.is_in_grace() {
             return;
         }
         let mut n_spare = self.durable.census(id).n_live.saturating_sub(self.n_pilots_min(id, spec));
-        let longest_idle = self.volatile.idle.range((id, Time(0), PilotId(0))..);
+        let longest_idle = self.live.idle.range((id, Time(0), PilotId(0))..);
         let is_long = |since: Time| self.now.since(since) >= spec.idle_timeout;
         let idle = longest_idle.take_while(|(platform, since, _)| *platform == id && is_long(*since));
         let idle: Vec<PilotId> = idle.map(|(_, _, pilot)| *pilot).collect();
@@ -196,21 +195,21 @@ impl Turn<'_> {
     /// Takes back allocations that still wait when there has been no work for them for as long as a pilot may be
     /// idle: they would begin only to leave, and their core-hours are kept for them. The newest first.
     fn withdraw_unneeded(&mut self, id: PlatformId, spec: &PlatformSpec) {
-        let (n_live, n_waiting) = n_pilots(self.settings, self.durable, self.volatile, (id, self.now));
+        let (n_live, n_waiting) = n_pilots(self.settings, self.durable, self.live, (id, self.now));
         let limit = n_waiting.saturating_add(1);
-        let n_wanted = n_hypothetical(self.settings, self.durable, self.volatile, (id, spec), limit);
+        let n_wanted = n_hypothetical(self.settings, self.durable, self.live, (id, spec), limit);
         let n_min = self.n_pilots_min(id, spec) + usize::from(self.wants_node(id));
         let n_above_minimum = n_live.saturating_sub(n_min);
         let mut n_spare = n_waiting.saturating_sub(n_wanted).min(n_above_minimum);
-        let is_known = !self.volatile.is_in_grace();
-        let Some(state) = self.volatile.platforms.get_mut(&id) else { return };
+        let is_known = !self.live.is_in_grace();
+        let Some(state) = self.live.platforms.get_mut(&id) else { return };
         if n_spare == 0 || !is_known {
             state.unneeded_since = None;
             return;
         }
         let since = *state.unneeded_since.get_or_insert(self.now);
         if self.now.since(since) < spec.idle_timeout {
-            return self.volatile.arm_platform(id, since + spec.idle_timeout);
+            return self.live.arm_platform(id, since + spec.idle_timeout);
         }
         let waiting: Vec<(AllocationId, usize)> = self
             .durable
@@ -232,22 +231,22 @@ impl Turn<'_> {
     /// Asks for as many allocations as would find something to do, and for those that are always wanted. After a restart
     /// much of what seems to wait is held by pilots that have not said so yet: until then only the latter.
     fn ask_for_more(&mut self, id: PlatformId, spec: &PlatformSpec) {
-        let is_known = !self.volatile.is_in_grace();
-        let blocked_until = self.volatile.platforms.get(&id).map_or(Time(0), |state| state.blocked_until);
+        let is_known = !self.live.is_in_grace();
+        let blocked_until = self.live.platforms.get(&id).map_or(Time(0), |state| state.blocked_until);
         if blocked_until > self.now {
             if let Some(policy) = self.policies().placement.filter(|_| is_known) {
                 // Others may have to do what was asked of it.
                 self.n_placed(policy, id);
             }
-            return self.volatile.arm_platform(id, blocked_until);
+            return self.live.arm_platform(id, blocked_until);
         }
-        let (n_live, n_waiting) = n_pilots(self.settings, self.durable, self.volatile, (id, self.now));
-        let room = limits::room(self.settings, self.durable, self.volatile, (id, spec), self.now);
+        let (n_live, n_waiting) = n_pilots(self.settings, self.durable, self.live, (id, self.now));
+        let room = limits::room(self.settings, self.durable, self.live, (id, spec), self.now);
         let missing = (spec.n_pilots_min as usize).saturating_sub(n_live);
         let missing = missing.max(usize::from(self.wants_node(id) && n_waiting == 0));
         let n_nodes = (spec.n_nodes as usize).max(1);
         let n_pilots_max = n_waiting.saturating_add(room.n.saturating_mul(n_nodes));
-        let wanted = n_hypothetical(self.settings, self.durable, self.volatile, (id, spec), n_pilots_max);
+        let wanted = n_hypothetical(self.settings, self.durable, self.live, (id, spec), n_pilots_max);
         let wanted = wanted.saturating_sub(n_waiting).div_ceil(n_nodes);
         let wanted = match self.policies().placement {
             _ if !is_known => 0,
@@ -256,16 +255,16 @@ impl Turn<'_> {
             None => wanted,
         };
         let is_failing = |state: &PlatformState| state.is_failing() || state.full.is_some();
-        let is_failing = self.volatile.platforms.get(&id).is_some_and(is_failing);
+        let is_failing = self.live.platforms.get(&id).is_some_and(is_failing);
         let n_max = if is_failing { room.n.min(1) } else { room.n };
-        let n_max = if self.volatile.is_on_trial(self.durable, id) { 0 } else { n_max };
+        let n_max = if self.live.is_on_trial(self.durable, id) { 0 } else { n_max };
         let asks_for_one_only = self.ends_pilots(id);
         let n_max = if asks_for_one_only { n_max.min(usize::from(n_live == 0)) } else { n_max };
         let wanted = wanted.max(missing.div_ceil(n_nodes));
-        let because = Because {
+        let because = ProvisionReason {
             n_wanted: wanted as u64,
-            load: self.volatile.load(id, self.now),
-            compared: self.volatile.placed.as_ref().and_then(|(_, compared)| compared.clone()),
+            load: self.live.load(id, self.now),
+            compared: self.live.placed.as_ref().and_then(|(_, compared)| compared.clone()),
             walltime: None,
         };
         for _ in 0..wanted.min(n_max) {
@@ -273,24 +272,24 @@ impl Turn<'_> {
         }
         let rest = room.shorter.filter(|_| is_known && !is_failing && !asks_for_one_only);
         if let Some(walltime) = rest.filter(|walltime| self.is_wanted_shorter(id, spec, *walltime)) {
-            let because = Because { n_wanted: 1, walltime: Some(walltime), ..because };
+            let because = ProvisionReason { n_wanted: 1, walltime: Some(walltime), ..because };
             self.intend_allocation(id, because);
         }
-        let room = limits::room(self.settings, self.durable, self.volatile, (id, spec), self.now);
+        let room = limits::room(self.settings, self.durable, self.live, (id, spec), self.now);
         if let Some(at) = room.more_at {
-            self.volatile.arm_platform(id, at);
+            self.live.arm_platform(id, at);
         }
     }
 
     /// Whether a pilot that lives no longer than that would find something to do, beside those that are to come.
     fn is_wanted_shorter(&self, id: PlatformId, spec: &PlatformSpec, walltime: Span) -> bool {
-        let (_, n_waiting) = n_pilots(self.settings, self.durable, self.volatile, (id, self.now));
+        let (_, n_waiting) = n_pilots(self.settings, self.durable, self.live, (id, self.now));
         let shorter = PlatformSpec { walltime: Some(walltime), ..spec.clone() };
         let limit = n_waiting.saturating_add(1);
-        n_hypothetical(self.settings, self.durable, self.volatile, (id, &shorter), limit) > n_waiting
+        n_hypothetical(self.settings, self.durable, self.live, (id, &shorter), limit) > n_waiting
     }
 
-    fn intend_allocation(&mut self, platform: PlatformId, because: Because) {
+    fn intend_allocation(&mut self, platform: PlatformId, because: ProvisionReason) {
         let last = self.durable.allocations().last_key_value().map_or(0, |(last, _)| last.0);
         let next = last.max(self.settings.last_allocation) + 1;
         let (allocation, tag) = (AllocationId(next), format!("{}{next}", self.settings.tag_prefix()));
@@ -309,7 +308,7 @@ impl Turn<'_> {
         let platform = allocation.platform;
         match outcome {
             SubmitOutcome::Accepted(batch_id) => {
-                if let Some(state) = self.volatile.platforms.get_mut(&platform) {
+                if let Some(state) = self.live.platforms.get_mut(&platform) {
                     state.full = None;
                 }
                 let (allocation, was_listed) = (id, false);
@@ -332,7 +331,7 @@ impl Turn<'_> {
                 self.note_failure_of(id, Failed::Submission, what, Span::ZERO);
             }
         }
-        self.volatile.arm_platform(platform, self.now);
+        self.live.arm_platform(platform, self.now);
     }
 
     /// An allocation that ended, or was cancelled, while its submission was under way: what came of it is not
@@ -365,13 +364,13 @@ impl Turn<'_> {
     /// A platform's connection waits for a person; once it does not any more, the platform is asked at once.
     pub(in crate::engine) fn platform_waits(&mut self, id: PlatformId, why: Option<String>) {
         let now = self.now;
-        let Some(state) = self.volatile.platforms.get_mut(&id) else { return };
+        let Some(state) = self.live.platforms.get_mut(&id) else { return };
         let was_waiting = std::mem::replace(&mut state.waits_for_person, why).is_some();
         if was_waiting && state.waits_for_person.is_none() {
             (state.n_failures, state.blocked_until, state.ends_jobs) = (0, now, false);
             (state.last_failure, state.unlisted, state.listed_at) = (None, None, None);
-            self.volatile.placed = None;
-            self.volatile.arm_platform(id, now);
+            self.live.placed = None;
+            self.live.arm_platform(id, now);
         }
     }
 
@@ -379,7 +378,7 @@ impl Turn<'_> {
     /// meanwhile: that may work again, too. A listing that fails now and then says nothing of what else fails.
     fn note_listing(&mut self, id: PlatformId, failure: Option<&String>) {
         let now = self.now;
-        let Some(state) = self.volatile.platforms.get_mut(&id) else { return };
+        let Some(state) = self.live.platforms.get_mut(&id) else { return };
         let before = state.unlisted.take();
         if let Some(what) = failure {
             let (n, since) = before.map_or((0, now), |before| (before.n, before.since));
@@ -390,7 +389,7 @@ impl Turn<'_> {
             before.is_some_and(|before| before.n >= N_UNLISTED_FOR_OUTAGE && state.failed_at >= before.since);
         if was_away && state.full.is_none() {
             state.blocked_until = state.blocked_until.min(now);
-            self.volatile.arm_platform(id, now);
+            self.live.arm_platform(id, now);
         }
     }
 
@@ -402,7 +401,7 @@ impl Turn<'_> {
         result: Result<Vec<ListedAllocation>, String>,
     ) {
         self.note_listing(id, result.as_ref().err());
-        let Ok(listed) = result else { return self.volatile.arm_platform(id, self.now + STRAYS_AGAIN) };
+        let Ok(listed) = result else { return self.live.arm_platform(id, self.now + STRAYS_AGAIN) };
         self.note_troubles(&listed);
         self.note_queue_reasons(id, &listed);
         self.note_suspended(&listed);
@@ -463,8 +462,8 @@ impl Turn<'_> {
             let speaks = is_missing
                 && self.durable.live_pilots(held).iter().any(|pilot| self.may_speak(id, *pilot, asked_at));
             match speaks {
-                true => _ = self.volatile.unlisted.insert(allocation),
-                false => _ = self.volatile.unlisted.remove(&allocation),
+                true => _ = self.live.unlisted.insert(allocation),
+                false => _ = self.live.unlisted.remove(&allocation),
             }
             if is_missing && !speaks {
                 let end = ends.get(held.tag.as_str()).copied();
@@ -475,7 +474,7 @@ impl Turn<'_> {
                     self.allocation_is_gone(allocation, end, true);
                 }
             } else {
-                self.volatile.missed.remove(&allocation);
+                self.live.missed.remove(&allocation);
             }
         }
         self.cancel_missed(id, unwanted);
@@ -484,9 +483,9 @@ impl Turn<'_> {
     /// Whether the pilot has said something since then or just before, waits for an answer, or has not had the time
     /// to come back since the manager started. On this host listings show all processes, so nobody is waited for.
     fn may_speak(&self, platform: PlatformId, pilot: PilotId, at: Time) -> bool {
-        let Some(state) = self.volatile.pilots.get(&pilot) else { return false };
+        let Some(state) = self.live.pilots.get(&pilot) else { return false };
         let is_elsewhere = self.is_elsewhere(platform);
-        let is_early = self.volatile.is_in_grace() && self.now < self.volatile.started_at + COME_BACK;
+        let is_early = self.live.is_in_grace() && self.now < self.live.started_at + COME_BACK;
         let may_come_back = is_elsewhere && is_early && !state.is_synced;
         state.parked.is_some() || state.last_heard + BETWEEN_PULLS > at || may_come_back
     }
@@ -496,7 +495,7 @@ impl Turn<'_> {
         for entry in listed {
             let held = self.durable.allocation_of(&entry.tag).filter(|(_, held)| held.may_be_there());
             if let (Some(words), Some((allocation, _))) = (&entry.trouble, held) {
-                self.volatile.troubles.insert(allocation, (words.clone(), entry.lacks_room));
+                self.live.troubles.insert(allocation, (words.clone(), entry.lacks_room));
             }
         }
     }
@@ -508,12 +507,12 @@ impl Turn<'_> {
             return self.await_return(id, asked_at);
         }
         let (platform, batch_ids) = (held.platform, held.batch_id.clone().into_iter().collect());
-        let since = *self.volatile.running_since.entry(id).or_insert(asked_at);
+        let since = *self.live.running_since.entry(id).or_insert(asked_at);
         let limit = self.settings.join_limit;
         if asked_at.since(since) < limit {
             return;
         }
-        self.volatile.running_since.remove(&id);
+        self.live.running_since.remove(&id);
         let why = format!("it had run for {limit}, and no pilot came");
         self.record(Record::AllocationReleased { allocation: id, why: why.clone(), at: self.now });
         self.step.effects.push(Effect::Cancel { platform, batch_ids });
@@ -526,16 +525,16 @@ impl Turn<'_> {
         let held = &self.durable.allocations()[&id];
         let more_come = held.n_waiting() > 0 && self.durable.is_array(held.platform);
         if more_come || !self.durable.live_pilots(held).is_empty() {
-            self.volatile.running_since.remove(&id);
+            self.live.running_since.remove(&id);
             return;
         }
         let (platform, batch_ids) = (held.platform, held.batch_id.clone().into_iter().collect());
-        let since = *self.volatile.running_since.entry(id).or_insert(asked_at);
+        let since = *self.live.running_since.entry(id).or_insert(asked_at);
         let limit = self.settings.heartbeat_limit;
         if asked_at.since(since) < limit {
             return;
         }
-        self.volatile.running_since.remove(&id);
+        self.live.running_since.remove(&id);
         let why = format!("it runs again after it was suspended, and its pilot did not speak for {limit}");
         self.record(Record::AllocationReleased { allocation: id, why, at: self.now });
         self.step.effects.push(Effect::Cancel { platform, batch_ids });
@@ -547,10 +546,10 @@ impl Turn<'_> {
             let Some((id, _)) = self.durable.allocation_of(&entry.tag) else { continue };
             match entry.is_suspended {
                 true => {
-                    self.volatile.running_since.remove(&id);
-                    self.volatile.suspended.entry(id).or_insert(self.now);
+                    self.live.running_since.remove(&id);
+                    self.live.suspended.entry(id).or_insert(self.now);
                 }
-                false => _ = self.volatile.suspended.remove(&id),
+                false => _ = self.live.suspended.remove(&id),
             }
         }
     }
@@ -562,15 +561,15 @@ impl Turn<'_> {
         if let Some(n_nodes) = n_nodes.filter(|n_nodes| is_late && *n_nodes < held.n_nodes_there) {
             let platform = held.platform;
             self.record(Record::AllocationShrunk { allocation: id, n_nodes, at: self.now });
-            self.volatile.arm_platform(platform, self.now);
+            self.live.arm_platform(platform, self.now);
         }
     }
 
     /// When the submission of an allocation without an answer is over: whoever asked for it ended with the manager
     /// of before, or a while later.
     pub(in crate::engine) fn submitted_by(&self, id: PlatformId, held: &Allocation) -> Time {
-        match held.intended_at < self.volatile.started_at {
-            true => self.volatile.started_at + self.last_words(id),
+        match held.intended_at < self.live.started_at {
+            true => self.live.started_at + self.last_words(id),
             false => held.intended_at + self.settings.submit_limit,
         }
     }
@@ -593,7 +592,7 @@ impl Turn<'_> {
     ) {
         let waiting = self.durable.waiting_to_be_told(allocation, self.now);
         self.record(Record::AllocationEnded { allocation, why, cause, was_unlisted, at: self.now });
-        self.volatile.timers.extend(waiting.into_iter().map(|task| (self.now, Timer::Retry(task))));
+        self.live.timers.extend(waiting.into_iter().map(|task| (self.now, Timer::Retry(task))));
     }
 
     /// `end`: why it ended, in the words of its batch system, where that says so. `was_unlisted`: only a listing that
@@ -603,11 +602,11 @@ impl Turn<'_> {
         let (platform, pilots) = (allocation.platform, self.durable.live_pilots(allocation));
         let why = match &allocation.state {
             AllocationState::Leaving(why, _) => why.clone(),
-            _ if allocation.is_unused() => match self.volatile.troubles.get(&id) {
+            _ if allocation.is_unused() => match self.live.troubles.get(&id) {
                 Some((words, _)) => format!("it ended before its pilot came: {words}"),
                 None => "it ended before its pilot came".into(),
             },
-            _ => match self.volatile.troubles.get(&id).map(|(words, _)| words.as_str()).or(end) {
+            _ => match self.live.troubles.get(&id).map(|(words, _)| words.as_str()).or(end) {
                 Some(words) => format!("its platform says that it has ended: {words}"),
                 None => GONE.into(),
             },
@@ -617,15 +616,15 @@ impl Turn<'_> {
             let what = "the manager that asked for it ended before the answer came".into();
             self.record(Record::AllocationUnknown { allocation: id, what, at: self.now });
         }
-        let lacked_room = self.volatile.troubles.remove(&id).is_some_and(|(_, lacks_room)| lacks_room);
-        self.volatile.running_since.remove(&id);
-        self.volatile.unlisted.remove(&id);
-        self.volatile.queue_reasons.remove(&id);
+        let lacked_room = self.live.troubles.remove(&id).is_some_and(|(_, lacks_room)| lacks_room);
+        self.live.running_since.remove(&id);
+        self.live.unlisted.remove(&id);
+        self.live.queue_reasons.remove(&id);
         self.allocation_ends(id, why.clone(), end.and_then(EndCause::of), was_unlisted);
         for pilot in pilots {
             self.lose_pilot(pilot, &why);
         }
-        self.volatile.suspended.remove(&id);
+        self.live.suspended.remove(&id);
         if let Some(end) = end {
             self.note_end_by_platform(id, end);
         }
@@ -634,7 +633,7 @@ impl Turn<'_> {
             let is_first = self.note_failure_of(id, Failed::Job, why, least);
             self.note_lost(platform, u64::from(is_first && !lacked_room));
         }
-        self.volatile.arm_platform(platform, self.now);
+        self.live.arm_platform(platform, self.now);
     }
 
     /// Allocations of a platform are not wanted any more: one call takes away those whose ids are known, and those for
@@ -662,7 +661,7 @@ impl Turn<'_> {
     ) {
         let allocations = self.durable.allocations();
         let is_open = |id: &AllocationId| {
-            let held = allocations.get(id).filter(|held| held.intended_at >= self.volatile.started_at);
+            let held = allocations.get(id).filter(|held| held.intended_at >= self.live.started_at);
             held.is_some_and(|held| held.state == AllocationState::Intended)
         };
         let allocations: Vec<AllocationId> = ids.filter(is_open).collect();
@@ -673,10 +672,10 @@ impl Turn<'_> {
 
     /// The manager ends: nothing new begins, pilots drain or stop, allocations without pilot are cancelled.
     pub(in crate::engine) fn shut_down(&mut self, request: RequestId, is_urgent: bool) {
-        let (mut requests, was_urgent) = self.volatile.shutdown.take().unwrap_or_default();
+        let (mut requests, was_urgent) = self.live.shutdown.take().unwrap_or_default();
         requests.push(request);
-        self.volatile.shutdown = Some((requests, is_urgent || was_urgent));
-        let pilots: Vec<PilotId> = self.volatile.pilots.keys().copied().collect();
+        self.live.shutdown = Some((requests, is_urgent || was_urgent));
+        let pilots: Vec<PilotId> = self.live.pilots.keys().copied().collect();
         for pilot in pilots {
             self.drain_pilot(pilot, DrainCause::Shutdown);
             if is_urgent {
@@ -691,14 +690,14 @@ impl Turn<'_> {
 
     /// Answers who waits for the end once no pilot and no allocation is left.
     pub(in crate::engine) fn finish_shutdown(&mut self) {
-        if self.volatile.shutdown.is_none() || !self.volatile.pilots.is_empty() {
+        if self.live.shutdown.is_none() || !self.live.pilots.is_empty() {
             return;
         }
         self.keep_measured();
-        let is_urgent = self.volatile.shutdown.as_ref().is_some_and(|(_, is_urgent)| *is_urgent);
+        let is_urgent = self.live.shutdown.as_ref().is_some_and(|(_, is_urgent)| *is_urgent);
         // Nothing more is heard of a platform that is not attached; the next start asks by tag.
         let is_awaited = |a: &Allocation| {
-            let state = self.volatile.platforms.get(&a.platform).filter(|state| state.is_attached);
+            let state = self.live.platforms.get(&a.platform).filter(|state| state.is_attached);
             let is_attached = state.is_some();
             let is_unlisted = state.is_some_and(|state| state.unlisted.is_some());
             let is_hopeless = is_urgent && (is_unlisted || matches!(a.state, AllocationState::Unknown(..)));
@@ -712,7 +711,7 @@ impl Turn<'_> {
         if self.durable.allocations().values().any(is_awaited) {
             return;
         }
-        let requests = self.volatile.shutdown.as_mut().map(|(requests, _)| std::mem::take(requests));
+        let requests = self.live.shutdown.as_mut().map(|(requests, _)| std::mem::take(requests));
         let left = self.left_there();
         for request in requests.unwrap_or_default() {
             self.answer(request, Answer::ShutDown(left.clone()));

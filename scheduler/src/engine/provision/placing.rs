@@ -10,8 +10,8 @@ use crate::{
             platform::platform_spec::{PlatformMode, PlatformSpec},
             settings::Settings,
         },
-        live::{platform::limits, volatile::Volatile},
-        plan::runtimes::Runtimes,
+        live::{Live, platform::limits},
+        plan::runtimes::RuntimeModel,
         provision::wanted::{N_JOBS_LOOKED_AT, n_pilots},
         record::because::Compared,
         state::{allocation::AllocationState, durable::Durable, job::Job},
@@ -38,14 +38,14 @@ const OVERDUE_LEAST_S: f64 = 60.0;
 const TASK_LEAST_S: f64 = 1e-6;
 
 /// What there is to do, and who could do it.
-pub(in crate::engine) struct Floor {
-    sites: Vec<Ground>,
+pub(in crate::engine) struct PlacementProblem {
+    sites: Vec<PlatformSupply>,
     /// Tasks that the same platforms can run; those with the least choice first.
     groups: Vec<Group>,
 }
 
 /// A platform, whatever is to run there.
-struct Ground {
+struct PlatformSupply {
     id: PlatformId,
     /// How long an allocation asked for now would wait, in seconds.
     wait_s: f64,
@@ -127,55 +127,55 @@ impl Turn<'_> {
     /// How many allocations the policy asks of a platform now. All are placed together once a step, and platforms that
     /// get some are looked at in it.
     pub(in crate::engine) fn n_placed(&mut self, policy: PilotPlacement, id: PlatformId) -> usize {
-        if self.volatile.ready.is_empty() {
+        if self.live.ready.is_empty() {
             return 0;
         }
-        if self.volatile.placed.is_none() {
-            self.volatile.note_starved(self.now);
-            let floor = Floor::of(self.settings, self.durable, self.volatile, self.now);
+        if self.live.placed.is_none() {
+            self.live.note_starved(self.now);
+            let floor = PlacementProblem::of(self.settings, self.durable, self.live, self.now);
             let compared = floor.compared(policy, self.durable);
             let placed = floor.place(policy);
             for other in placed.keys().filter(|other| **other != id) {
-                self.volatile.arm_platform(*other, self.now);
+                self.live.arm_platform(*other, self.now);
             }
-            self.volatile.placed = Some((placed, compared));
+            self.live.placed = Some((placed, compared));
         }
-        let placed = self.volatile.placed.as_mut().and_then(|(placed, _)| placed.remove(&id));
+        let placed = self.live.placed.as_mut().and_then(|(placed, _)| placed.remove(&id));
         placed.unwrap_or(0) as usize
     }
 }
 
-impl Floor {
+impl PlacementProblem {
     /// O(jobs × platforms + applications × platforms² + allocations that wait), and, with budgets of users, what
     /// they hold.
     pub(in crate::engine) fn of(
         settings: &Settings,
         durable: &Durable,
-        volatile: &Volatile,
+        live: &Live,
         now: Time,
-    ) -> Floor {
+    ) -> PlacementProblem {
         // Those too that a new manager has not attached yet: what waits there is not asked of others. One that is not
         // attached after a while is not in the configuration any more, and nobody hears what comes of it.
-        let is_attached = |id: &PlatformId| volatile.platforms.get(id).is_some_and(|state| state.is_attached);
-        let may_be_attached = now < volatile.grace_until;
+        let is_attached = |id: &PlatformId| live.platforms.get(id).is_some_and(|state| state.is_attached);
+        let may_be_attached = now < live.grace_until;
         let is_known = |id: &PlatformId| {
             durable.mode(*id) != PlatformMode::Detached && (may_be_attached || is_attached(id))
         };
         let specs: Vec<(PlatformId, &PlatformSpec)> =
             durable.platforms().iter().map(|(id, spec)| (*id, spec)).filter(|(id, _)| is_known(id)).collect();
         let ids: Vec<PlatformId> = specs.iter().map(|(id, _)| *id).collect();
-        let known = Runtimes::new(durable.facts(), &ids);
+        let known = RuntimeModel::new(durable.facts(), &ids);
         let starved_s =
-            |id: &JobId| volatile.starved.get(id).map_or(0.0, |(_, since)| now.since(*since).as_secs_f64());
+            |id: &JobId| live.starved.get(id).map_or(0.0, |(_, since)| now.since(*since).as_secs_f64());
         let mut guesses = BTreeMap::<&str, Rc<[f64]>>::new();
-        let waiting = volatile.ready.iter().take(N_JOBS_LOOKED_AT).filter_map(|id| {
-            let (job, leases) = (durable.jobs().get(id)?, volatile.jobs.get(id)?);
+        let waiting = live.ready.iter().take(N_JOBS_LOOKED_AT).filter_map(|id| {
+            let (job, leases) = (durable.jobs().get(id)?, live.jobs.get(id)?);
             let application = &job.request.application;
             let guess =
                 || known.guess(application).into_iter().map(|task_s| task_s.max(TASK_LEAST_S)).collect();
             let runtimes = guesses.entry(application).or_insert_with(guess).clone();
             let allowed = |(id, spec): &(PlatformId, &PlatformSpec)| match can_run(settings, spec, job) {
-                true => leases.ready.len().min(limits::n_allowed(durable, volatile, *id, job)),
+                true => leases.ready.len().min(limits::n_allowed(durable, live, *id, job)),
                 false => 0,
             };
             let allowed = specs.iter().map(allowed).collect();
@@ -195,9 +195,9 @@ impl Floor {
             by_fit.values().map(|waiting| Group::of(durable, waiting, &specs)).collect();
         groups.sort_by_key(|group| group.fits.iter().flatten().count());
         let ground = |(id, spec): &(PlatformId, &PlatformSpec)| {
-            Ground::of((settings, durable, volatile, now), *id, spec)
+            PlatformSupply::of((settings, durable, live, now), *id, spec)
         };
-        Floor { sites: specs.iter().map(ground).collect(), groups }
+        PlacementProblem { sites: specs.iter().map(ground).collect(), groups }
     }
 
     /// How many allocations are asked of each platform: one lot after the other, until no more would find or be of
@@ -245,7 +245,7 @@ impl Floor {
     /// The platforms as a group sees them. Those whose queue does not move are asked for more only where no other has
     /// room.
     fn sites_for(&self, group: &Group) -> Vec<Site> {
-        let site = |(ground, fit): (&Ground, &Option<Fit>)| {
+        let site = |(ground, fit): (&PlatformSupply, &Option<Fit>)| {
             let fit = fit.unwrap_or_default();
             let cores = (fit.cores * ground.n_nodes as f64).ceil().max(1.0) as u64;
             let n_room = if fit.wanted > 0 { ground.n_room } else { 0 };
@@ -253,7 +253,7 @@ impl Floor {
             Site { wait_s: ground.wait_s, rate, speed: fit.speed, task_s: fit.task_s, cores, n_room }
         };
         let mut sites: Vec<Site> = self.sites.iter().zip(&group.fits).map(site).collect();
-        let moves = |ground: &Ground| ground.n_counted == ground.to_come.0;
+        let moves = |ground: &PlatformSupply| ground.n_counted == ground.to_come.0;
         if sites.iter().zip(&self.sites).any(|(site, ground)| site.n_room > 0 && moves(ground)) {
             let stuck = sites.iter_mut().zip(&self.sites).filter(|(_, ground)| !moves(ground));
             stuck.for_each(|(site, _)| site.n_room = 0);
@@ -291,7 +291,7 @@ impl Floor {
     /// What one more allocation would change on each platform where there is work for it: of the most work.
     pub(in crate::engine) fn outlooks(&self) -> Vec<Prospect> {
         let none = vec![0; self.sites.len()];
-        let prospect = |(place, ground): (usize, &Ground)| {
+        let prospect = |(place, ground): (usize, &PlatformSupply)| {
             let fitting = self.groups.iter().filter(|group| group.fits[place].is_some());
             let group = fitting.max_by(|a, b| a.work_s.total_cmp(&b.work_s))?;
             let sites = self.sites_for(group);
@@ -333,33 +333,33 @@ impl Group {
     }
 }
 
-impl Ground {
+impl PlatformSupply {
     fn of(
-        (settings, durable, volatile, now): (&Settings, &Durable, &Volatile, Time),
+        (settings, durable, live, now): (&Settings, &Durable, &Live, Time),
         id: PlatformId,
         spec: &PlatformSpec,
-    ) -> Ground {
-        let (n_live, n_waiting) = n_pilots(settings, durable, volatile, (id, now));
-        let n_idle = volatile.idle.range((id, Time(0), PilotId(0))..);
+    ) -> PlatformSupply {
+        let (n_live, n_waiting) = n_pilots(settings, durable, live, (id, now));
+        let n_idle = live.idle.range((id, Time(0), PilotId(0))..);
         let n_idle = n_idle.take_while(|(platform, ..)| *platform == id).count();
         // Who is idle while tasks wait cannot take them.
         let n_at_work = n_live.saturating_sub(n_waiting).saturating_sub(n_idle) as u64;
         let cores_there = (n_at_work as f64 * f64::from(durable.offered(id).cores)).max(1.0);
         let queue = Queue::of(durable, id, now);
-        let load = volatile.load(id, now);
+        let load = live.load(id, now);
         let shortage = load.map(|load| load.shortage(spec.cores_of_allocation().into()));
-        let state = volatile.platforms.get(&id);
+        let state = live.platforms.get(&id);
         let is_asked = state.is_some_and(|state| state.is_attached && state.blocked_until <= now);
-        let is_asked = is_asked && !volatile.is_on_trial(durable, id);
+        let is_asked = is_asked && !live.is_on_trial(durable, id);
         let is_failing = state.is_some_and(|state| state.is_failing() || state.unlisted.is_some());
-        let room = || limits::room(settings, durable, volatile, (id, spec), now).n as u64;
+        let room = || limits::room(settings, durable, live, (id, spec), now).n as u64;
         let n_room = if is_asked { room() } else { 0 };
-        Ground {
+        PlatformSupply {
             id,
             wait_s: durable.waits(id).expected_s(shortage, spec.walltime).unwrap_or(0.0).max(queue.oldest_s),
             n_nodes: spec.n_nodes.into(),
             n_room: if is_failing { n_room.min(1) } else { n_room },
-            at_work: (n_at_work, held_s(durable, volatile, id) / cores_there),
+            at_work: (n_at_work, held_s(durable, live, id) / cores_there),
             to_come: (n_waiting as u64, queue.left_s),
             n_counted: if is_failing { 0 } else { (n_waiting as u64).saturating_sub(queue.n_overdue) },
         }
@@ -373,8 +373,8 @@ fn can_run(settings: &Settings, spec: &PlatformSpec, job: &Job) -> bool {
 }
 
 /// Seconds of one core that what a platform's pilots hold takes there.
-fn held_s(durable: &Durable, volatile: &Volatile, id: PlatformId) -> f64 {
-    let held = volatile.held_on.range((id, JobId(0))..=(id, JobId(u64::MAX)));
+fn held_s(durable: &Durable, live: &Live, id: PlatformId) -> f64 {
+    let held = live.held_on.range((id, JobId(0))..=(id, JobId(u64::MAX)));
     let seconds = held.filter_map(|((_, job), n)| {
         let request = &durable.jobs().get(job)?.request;
         let task_s = durable.facts().runtime_s(id, &request.application).unwrap_or(RUNTIME_UNKNOWN_S);

@@ -4,7 +4,7 @@
 use crate::{
     engine::{
         interface::notice::Notice,
-        live::{platform::platform_state::PlatformState, volatile::Volatile},
+        live::{Live, platform::platform_state::PlatformState},
         state::durable::Durable,
         turn::Turn,
     },
@@ -31,7 +31,7 @@ impl Turn<'_> {
     /// A platform works and takes no more jobs: a while later it is asked for one, which tells whether it does again.
     pub(in crate::engine) fn note_full(&mut self, id: PlatformId, why: String) {
         let settings = self.settings;
-        let Some(state) = self.volatile.platforms.get_mut(&id) else { return };
+        let Some(state) = self.live.platforms.get_mut(&id) else { return };
         let delay = settings.platform_delay.times(FULL_DELAY_FACTOR).min(settings.platform_delay_max);
         state.blocked_until = state.blocked_until.max(self.now + delay);
         state.full = Some(why);
@@ -51,7 +51,7 @@ impl Turn<'_> {
         let settings = self.settings;
         let Some(held) = self.durable.allocations().get(&allocation) else { return false };
         let (id, asked_at) = (held.platform, held.intended_at);
-        let Some(state) = self.volatile.platforms.get_mut(&id) else { return false };
+        let Some(state) = self.live.platforms.get_mut(&id) else { return false };
         if state.waits_for_person.is_some() {
             // It is no failure of the platform; who opens the connection ends the wait.
             state.blocked_until = self.now + settings.platform_delay_max;
@@ -82,7 +82,7 @@ impl Turn<'_> {
     pub(in crate::engine) fn note_pilot_came(&mut self, allocation: AllocationId) {
         let Some(held) = self.durable.allocations().get(&allocation) else { return };
         let (platform, asked_at, now) = (held.platform, held.intended_at, self.now);
-        let Some(state) = self.volatile.platforms.get_mut(&platform) else { return };
+        let Some(state) = self.live.platforms.get_mut(&platform) else { return };
         state.came_at = Some(now);
         if state.n_failures == 0 {
             return;
@@ -91,7 +91,7 @@ impl Turn<'_> {
         if asked_at >= state.failed_at && !state.short_lived.is_for_time() {
             (state.n_failures, state.ends_jobs, state.last_failure) = (0, false, None);
         }
-        self.volatile.arm_platform(platform, now);
+        self.live.arm_platform(platform, now);
     }
 
     /// A listing that was asked for at that time shows a job that has not begun.
@@ -99,28 +99,28 @@ impl Turn<'_> {
         let Some(held) = self.durable.allocations().get(&allocation) else { return };
         let (platform, was_asked_at) = (held.platform, held.intended_at);
         let has_waited = held.submitted_at.is_some_and(|at| asked_at.since(at) >= QUEUED_FOR);
-        let Some(state) = self.volatile.platforms.get_mut(&platform) else { return };
+        let Some(state) = self.live.platforms.get_mut(&platform) else { return };
         if state.n_failures == 0 || !has_waited || was_asked_at <= state.failed_at {
             return;
         }
         let is_new = state.queued_at.replace(asked_at).is_none_or(|at| at <= state.failed_at);
         if is_new {
-            self.volatile.arm_platform(platform, self.now);
+            self.live.arm_platform(platform, self.now);
         }
     }
 
     /// A platform that has only refused what it was asked for works again when it shows a job that it has accepted since.
     pub(in crate::engine) fn note_accepting(&mut self, id: PlatformId) {
-        let Some(state) = self.volatile.platforms.get(&id) else { return };
+        let Some(state) = self.live.platforms.get(&id) else { return };
         if state.n_failures == 0 || state.ends_jobs {
             return;
         }
-        let is_proof = |allocation: &AllocationId| self.volatile.shown.contains_key(allocation);
+        let is_proof = |allocation: &AllocationId| self.live.shown.contains_key(allocation);
         if asked_since(self.durable, id, state.failed_at).any(|allocation| is_proof(&allocation)) {
-            if let Some(state) = self.volatile.platforms.get_mut(&id) {
+            if let Some(state) = self.live.platforms.get_mut(&id) {
                 (state.n_failures, state.last_failure) = (0, None);
             }
-            self.volatile.arm_platform(id, self.now);
+            self.live.arm_platform(id, self.now);
         }
     }
 }
@@ -133,7 +133,7 @@ impl PlatformState {
     }
 }
 
-impl Volatile {
+impl Live {
     /// Whether a platform that fails was asked for an allocation since, of which nobody knows yet what becomes of it: no
     /// more is asked for until then. One that waits in a long queue tells nothing for hours, so others may wait beside it.
     pub(in crate::engine) fn is_on_trial(&self, durable: &Durable, id: PlatformId) -> bool {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{
     engine::{
         interface::{notice::Notice, platform::allocation::ListedAllocation},
-        live::{platform::queue_reasons::QueueReason, volatile::Volatile},
+        live::{Live, platform::queue_reasons::QueueReason},
         state::{allocation::Allocation, durable::Durable},
         turn::Turn,
     },
@@ -33,11 +33,11 @@ impl Turn<'_> {
             durable.allocations().get(allocation).is_none_or(|held| held.platform == id)
         };
         let durable = &*self.durable;
-        let Volatile { queue_reasons, held_for_long, .. } = &mut *self.volatile;
+        let Live { queue_reasons, held_for_long, .. } = &mut *self.live;
         queue_reasons.retain(|allocation, _| now.contains_key(allocation) || !is_of_it(durable, allocation));
         held_for_long.retain(|allocation| queue_reasons.contains_key(allocation));
         for (allocation, (platform, words, is_stuck)) in now {
-            let known = self.volatile.queue_reasons.get(&allocation);
+            let known = self.live.queue_reasons.get(&allocation);
             let is_held = Outlook::of(&words).is_hold();
             let held_since = known.and_then(|known| known.held_since).unwrap_or(self.now);
             let is_given_up = is_held && self.now.since(held_since) >= HELD_LIMIT;
@@ -51,10 +51,10 @@ impl Turn<'_> {
             let is_new = told.insert(words.clone()) || (is_given_up && !was_given_up);
             let reason = QueueReason { words: words.clone(), since, held_since, is_given_up, is_stuck, told };
             let (advice, is_endless) = (reason.advice(), reason.is_endless());
-            self.volatile.queue_reasons.insert(allocation, reason);
+            self.live.queue_reasons.insert(allocation, reason);
             match is_given_up {
-                true => self.volatile.held_for_long.insert(allocation),
-                false => self.volatile.held_for_long.remove(&allocation),
+                true => self.live.held_for_long.insert(allocation),
+                false => self.live.held_for_long.remove(&allocation),
             };
             if let Some(advice) = advice.filter(|_| is_new) {
                 let name = self.durable.platforms().get(&platform).map(|spec| spec.name.clone());
@@ -73,7 +73,7 @@ impl Turn<'_> {
     }
 }
 
-impl Volatile {
+impl Live {
     /// Why the allocation waits, as its platform says.
     pub fn queue_reason(&self, id: AllocationId, held: &Allocation) -> Option<&QueueReason> {
         self.queue_reasons.get(&id).filter(|_| held.may_be_there() && held.is_unused())

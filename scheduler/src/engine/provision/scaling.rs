@@ -15,7 +15,7 @@ use crate::{
                 },
             },
         },
-        live::{platform::scaling::Watch, timers::Timer, volatile::Volatile},
+        live::{Live, platform::scaling::Watch, timers::Timer},
         provision::wanted::N_JOBS_LOOKED_AT,
         record::{FailedAttempt, JobResult, Record},
         turn::Turn,
@@ -67,21 +67,21 @@ impl Turn<'_> {
     /// For so long tasks there wanted to compute and could not.
     pub(in crate::engine) fn note_starved_there(&mut self, platform: PlatformId, starved: Span) {
         if self.scaling_of(platform).is_some()
-            && let Some(state) = self.volatile.platforms.get_mut(&platform)
+            && let Some(state) = self.live.platforms.get_mut(&platform)
         {
             state.watch.starved = state.watch.starved + starved;
         }
     }
 
     fn note_more(&mut self, platform: PlatformId, seen: Seen) {
-        if let Some(state) = self.volatile.platforms.get_mut(&platform) {
+        if let Some(state) = self.live.platforms.get_mut(&platform) {
             state.watch.seen += seen;
         }
     }
 
     /// Something else is wanted: what did not work before may work now.
     pub(in crate::engine) fn forget_troubles(&mut self, id: PlatformId) {
-        if let Some(state) = self.volatile.platforms.get_mut(&id) {
+        if let Some(state) = self.live.platforms.get_mut(&id) {
             let Watch { due_at, is_asked, .. } = state.watch;
             state.watch = Watch { due_at, is_asked, ..Watch::default() };
         }
@@ -103,7 +103,7 @@ impl Turn<'_> {
             None if is_changed => Span::ZERO,
             _ => return,
         };
-        self.volatile.arm_scaling(id, self.now + wait);
+        self.live.arm_scaling(id, self.now + wait);
     }
 
     /// A pilot whose slots may be other than it knows must know it.
@@ -118,7 +118,7 @@ impl Turn<'_> {
 
     /// The end of an interval: the law says what it has been like, and what follows.
     pub(in crate::engine) fn scale(&mut self, id: PlatformId) {
-        let Some(state) = self.volatile.platforms.get_mut(&id) else { return };
+        let Some(state) = self.live.platforms.get_mut(&id) else { return };
         state.watch.due_at = None;
         let mut seen = std::mem::take(&mut state.watch.seen);
         let starved = std::mem::take(&mut state.watch.starved);
@@ -136,7 +136,7 @@ impl Turn<'_> {
 
     fn decide(&mut self, id: PlatformId, spec: &ScalingSpec, mut seen: Seen) {
         let (scaled, state) =
-            (self.durable.scaled(id).cloned().unwrap_or_default(), &self.volatile.platforms[&id]);
+            (self.durable.scaled(id).cloned().unwrap_or_default(), &self.live.platforms[&id]);
         let by = if state.watch.falls_back { ScalingWay::Slots } else { spec.by };
         seen.n_queued = self.demand(id);
         let n_vcpus = (self.durable.census(id).n_live as u64)
@@ -157,7 +157,7 @@ impl Turn<'_> {
         let mut scaler = Scaler::resumed(self.policies().scaling, settings, scaled.ratio.number(), failed_at);
         let decision = scaler.decide(&Interval { at: self.now, n_cores }, &seen);
         if decision.why == Why::Errors
-            && let Some(state) = self.volatile.platforms.get_mut(&id)
+            && let Some(state) = self.live.platforms.get_mut(&id)
         {
             state.watch.failed_at = Some(self.now);
         }
@@ -176,15 +176,15 @@ impl Turn<'_> {
             let cores = self.durable.jobs().get(job).map_or(0, |job| job.request.needs.resources.cores);
             n_tasks.saturating_mul(cores.into())
         };
-        let there = self.volatile.held_on.range((id, JobId(0))..=(id, JobId(u64::MAX)));
+        let there = self.live.held_on.range((id, JobId(0))..=(id, JobId(u64::MAX)));
         let held = there.map(|((_, job), n_tasks)| cores_of(job, *n_tasks));
         let offered = self.durable.offered(id);
         let fits = |job: &JobId| {
             let job = self.durable.jobs().get(job).filter(|job| !job.is_paused);
             job.is_some_and(|job| job.request.needs.resources.fits_in(&offered))
         };
-        let ready = self.volatile.ready.iter().take(N_JOBS_LOOKED_AT).filter(|job| fits(job));
-        let ready = ready.filter_map(|job| Some(cores_of(job, self.volatile.jobs.get(job)?.ready.len())));
+        let ready = self.live.ready.iter().take(N_JOBS_LOOKED_AT).filter(|job| fits(job));
+        let ready = ready.filter_map(|job| Some(cores_of(job, self.live.jobs.get(job)?.ready.len())));
         held.chain(ready).fold(0, u64::saturating_add)
     }
 
@@ -198,7 +198,7 @@ impl Turn<'_> {
         }
         self.settle_hosts(id);
         if !scaled.former.is_empty() {
-            self.volatile.arm_scaling(id, self.now + RESTORE_AGAIN);
+            self.live.arm_scaling(id, self.now + RESTORE_AGAIN);
         }
     }
 
@@ -206,7 +206,7 @@ impl Turn<'_> {
     fn settle_hosts(&mut self, id: PlatformId) {
         let wanted = self.wanted_of_hosts(id);
         let scaled = self.durable.scaled(id).cloned().unwrap_or_default();
-        let Some(state) = self.volatile.platforms.get_mut(&id) else { return };
+        let Some(state) = self.live.platforms.get_mut(&id) else { return };
         if state.watch.is_asked || (wanted.is_none() && scaled.former.is_empty()) {
             return;
         }
@@ -224,30 +224,30 @@ impl Turn<'_> {
     /// vCPUs a core that the cloud's hosts are to have; `None`: what they had before.
     fn wanted_of_hosts(&self, id: PlatformId) -> Option<Ratio> {
         let is_of_hosts = self.scaling_of(id).is_some_and(|spec| spec.by == ScalingWay::Placement);
-        let falls_back = self.volatile.platforms.get(&id).is_some_and(|state| state.watch.falls_back);
+        let falls_back = self.live.platforms.get(&id).is_some_and(|state| state.watch.falls_back);
         let ratio = self.durable.scaled(id).map_or(Ratio::ONE, |held| held.ratio);
         (is_of_hosts && !falls_back).then_some(ratio)
     }
 
     fn set_ratio(&mut self, id: PlatformId, change: ScalingChange) {
         self.record(Record::PlatformScaled { platform: id, change: change.clone() });
-        let pilots: Vec<PilotId> = self.volatile.pilots.keys().copied().collect();
+        let pilots: Vec<PilotId> = self.live.pilots.keys().copied().collect();
         for pilot in pilots {
             let Some(held) = self.durable.pilots().get(&pilot).filter(|held| held.platform == id) else {
                 continue;
             };
             let cores = held.node.capacity.cores;
-            if self.volatile.resize_pilot(self.durable, pilot) {
+            if self.live.resize_pilot(self.durable, pilot) {
                 self.command(pilot, PilotCommand::Offer { cores });
             }
         }
         if change.after > change.before {
-            self.volatile.note_raised(id);
+            self.live.note_raised(id);
         }
         let platform = self.durable.platform_name(id);
         self.notify(Notice::PlatformScaled { platform, change });
         self.stir_platforms();
-        self.volatile.stir_all();
+        self.live.stir_all();
     }
 
     /// What a cloud's hosts had when they were to be given so many vCPUs a core, or theirs again.
@@ -257,7 +257,7 @@ impl Turn<'_> {
         asked: Option<Ratio>,
         result: Result<Vec<FoundProvider>, ScaleTrouble>,
     ) {
-        let Some(state) = self.volatile.platforms.get_mut(&id) else { return };
+        let Some(state) = self.live.platforms.get_mut(&id) else { return };
         state.watch.is_asked = false;
         match (result, asked) {
             (Ok(found), asked) => {
@@ -278,7 +278,7 @@ impl Turn<'_> {
 
     fn hosts_restored(&mut self, id: PlatformId, found: Vec<FoundProvider>) {
         let ids: Vec<String> = found.into_iter().map(|found| found.provider.id).collect();
-        if let Some(state) = self.volatile.platforms.get_mut(&id) {
+        if let Some(state) = self.live.platforms.get_mut(&id) {
             state.watch.set.retain(|id, _| !ids.contains(id));
         }
         self.record(Record::RatiosRestored { platform: id, ids, at: self.now });
@@ -287,7 +287,7 @@ impl Turn<'_> {
     fn hosts_found(&mut self, id: PlatformId, asked: Ratio, found: Vec<FoundProvider>) {
         let is_wanted = self.wanted_of_hosts(id).is_some();
         let known: Vec<Provider> = self.durable.scaled(id).map_or_else(Vec::new, |held| held.former.clone());
-        let Some(state) = self.volatile.platforms.get_mut(&id) else { return };
+        let Some(state) = self.live.platforms.get_mut(&id) else { return };
         let mut new = Vec::new();
         let mut taken_back = None;
         for FoundProvider { provider, is_set } in &found {
@@ -317,7 +317,7 @@ impl Turn<'_> {
     /// The cloud's hosts are left alone; from the next interval on pilots do it.
     fn fall_back(&mut self, id: PlatformId, why: String) {
         let platform = self.durable.platform_name(id);
-        if let Some(state) = self.volatile.platforms.get_mut(&id) {
+        if let Some(state) = self.live.platforms.get_mut(&id) {
             state.watch.set.clear();
             state.watch.falls_back = true;
             state.watch.trouble = Some(why.clone());
@@ -327,7 +327,7 @@ impl Turn<'_> {
     }
 }
 
-impl Volatile {
+impl Live {
     fn arm_scaling(&mut self, id: PlatformId, at: Time) {
         let Some(state) = self.platforms.get_mut(&id) else { return };
         if state.watch.due_at.is_none_or(|due_at| at < due_at) {

@@ -22,7 +22,7 @@ const SETTLED: Span = Span::from_secs(60);
 impl Turn<'_> {
     /// Whether pilots of the platform end at once, and none has lived for longer since.
     pub(in crate::engine) fn ends_pilots(&self, id: PlatformId) -> bool {
-        let short_lived = self.volatile.platforms.get(&id).map(|state| state.short_lived).unwrap_or_default();
+        let short_lived = self.live.platforms.get(&id).map(|state| state.short_lived).unwrap_or_default();
         short_lived.is_failure() && (short_lived.is_for_time || !self.has_settled_pilot(id))
     }
 
@@ -43,7 +43,7 @@ impl Turn<'_> {
         let mut failures = failed.iter().flat_map(|(_, failures)| failures);
         if n_done > 0 || failures.any(|failure| failure.kind != FailureKind::Preempted) {
             let platform = self.durable.pilots().get(&pilot).map(|pilot| pilot.platform);
-            if let Some(state) = platform.and_then(|id| self.volatile.platforms.get_mut(&id)) {
+            if let Some(state) = platform.and_then(|id| self.live.platforms.get_mut(&id)) {
                 if state.short_lived.is_for_time() {
                     (state.n_failures, state.ends_jobs, state.last_failure) = (0, false, None);
                 }
@@ -59,7 +59,7 @@ impl Turn<'_> {
         let Some(held) = self.durable.allocations().get(&pilot.allocation) else { return };
         let (platform, asked_at) = (pilot.platform, held.intended_at);
         let is_wanted = pilot.drain.is_none() && self.durable.given_back(held).is_none();
-        let is_suspended = self.volatile.suspended.contains_key(&pilot.allocation);
+        let is_suspended = self.live.suspended.contains_key(&pilot.allocation);
         if !is_wanted || is_suspended || self.winding_up(platform).is_some() {
             return;
         }
@@ -70,7 +70,7 @@ impl Turn<'_> {
         let is_last = self.durable.live_pilots(held).is_empty();
         let has_done = pilot.n_done > 0;
         let was_useful = has_done || has_settled(self.durable, id, heard);
-        let Some(state) = self.volatile.platforms.get_mut(&platform) else { return };
+        let Some(state) = self.live.platforms.get_mut(&platform) else { return };
         if was_useful {
             if has_done || !state.short_lived.is_for_time() {
                 state.short_lived = ShortLived::default();
@@ -118,7 +118,7 @@ impl Turn<'_> {
     /// An allocation that was asked for at that time has ended, and its pilots have done nothing.
     fn count_short_life(&mut self, id: PlatformId, (asked_at, is_for_time): (Time, bool), what: String) {
         let settings = self.settings;
-        let Some(state) = self.volatile.platforms.get_mut(&id) else { return };
+        let Some(state) = self.live.platforms.get_mut(&id) else { return };
         if state.short_lived.n > 0 && asked_at < state.short_lived.last_at {
             return;
         }

@@ -23,13 +23,13 @@ impl Turn<'_> {
     /// Notes which allocations a listing shows, by their tags, and forgets those that are over.
     pub(in crate::engine) fn note_shown(&mut self, shown: &BTreeSet<&str>, asked_at: Time) {
         for (id, _) in shown.iter().filter_map(|tag| self.durable.allocation_of(tag)) {
-            let first = self.volatile.shown.entry(id).or_insert(asked_at);
+            let first = self.live.shown.entry(id).or_insert(asked_at);
             *first = asked_at.min(*first);
         }
         let allocations = self.durable.allocations();
         let is_there = |id: &AllocationId| allocations.get(id).is_some_and(Allocation::may_be_there);
-        self.volatile.shown.retain(|id, _| is_there(id));
-        self.volatile.missed.retain(is_there);
+        self.live.shown.retain(|id, _| is_there(id));
+        self.live.missed.retain(is_there);
     }
 
     /// Whether a listing that lacks an allocation, or shows it as ended, was asked for so late that it says something.
@@ -39,8 +39,9 @@ impl Turn<'_> {
         let platform = held.platform;
         let since = match held.state {
             AllocationState::Submitted => held.submitted_at,
-            AllocationState::Intended => Some(self.submitted_by(platform, held))
-                .filter(|_| held.intended_at < self.volatile.started_at),
+            AllocationState::Intended => {
+                Some(self.submitted_by(platform, held)).filter(|_| held.intended_at < self.live.started_at)
+            }
             // It may have been on its way for as long as that when it was given up.
             AllocationState::Unknown(_, at) => Some(at + self.settings.submit_limit),
             // What is not wanted any more may still be on its way there.
@@ -59,7 +60,7 @@ impl Turn<'_> {
             return false;
         }
         // Answers may come in another order than they were asked for.
-        let was_listed = self.volatile.shown.get(&id).is_some_and(|first| *first < asked_at);
+        let was_listed = self.live.shown.get(&id).is_some_and(|first| *first < asked_at);
         let is_late = self.is_elsewhere(platform) && !is_told && !was_listed;
         let accepted_at = held.submitted_at.filter(|_| held.batch_id.is_some());
         !(is_late && accepted_at.is_some_and(|at| at + SHOWN_WITHIN >= asked_at))
@@ -70,7 +71,7 @@ impl Turn<'_> {
     pub(in crate::engine) fn is_missed_again(&mut self, id: AllocationId) -> bool {
         let held = &self.durable.allocations()[&id];
         let is_waiting = held.state == AllocationState::Submitted && held.is_unused();
-        !is_waiting || !self.is_elsewhere(held.platform) || !self.volatile.missed.insert(id)
+        !is_waiting || !self.is_elsewhere(held.platform) || !self.live.missed.insert(id)
     }
 
     /// Whether the platform is not this host, whose listings show all processes at once.
@@ -97,7 +98,7 @@ impl Turn<'_> {
         let batch_id = held.batch_id.clone().or(batch_id).unwrap_or_default();
         let was_listed = false;
         self.record(Record::AllocationSubmitted { allocation, batch_id, was_listed, at: self.now });
-        self.volatile.unlisted.insert(allocation);
+        self.live.unlisted.insert(allocation);
     }
 
     /// The pilot of an allocation that counted as ended speaks: it is there, and counts toward all limits.
@@ -111,7 +112,7 @@ impl Turn<'_> {
         }
         self.comes_late(allocation, batch_id);
         self.withdraw_excess(platform);
-        self.volatile.arm_platform(platform, self.now);
+        self.live.arm_platform(platform, self.now);
     }
 
     /// Takes back allocations that wait where more are there than may be. The newest first.

@@ -4,7 +4,7 @@ use crate::{
     engine::{
         dispatch::offer::needed,
         interface::{platform::platform_spec::PlatformSpec, settings::Settings},
-        live::{platform::limits, volatile::Volatile},
+        live::{Live, platform::limits},
         state::{allocation::Allocation, durable::Durable, job::Job},
     },
     ids::PlatformId,
@@ -21,11 +21,11 @@ pub(in crate::engine) const N_JOBS_LOOKED_AT: usize = 1000;
 pub(in crate::engine) fn n_pilots(
     settings: &Settings,
     durable: &Durable,
-    volatile: &Volatile,
+    live: &Live,
     (id, now): (PlatformId, Time),
 ) -> (usize, usize) {
     let census = durable.census(id);
-    let given_up = volatile.given_up(durable, id);
+    let given_up = live.given_up(durable, id);
     if durable.platforms().get(&id).is_none_or(|spec| spec.n_nodes == 1) {
         let n = given_up.len();
         return (census.n_live.saturating_sub(n), census.n_waiting.saturating_sub(n));
@@ -49,15 +49,15 @@ pub(in crate::engine) fn n_pilots(
 pub(in crate::engine) fn n_hypothetical(
     settings: &Settings,
     durable: &Durable,
-    volatile: &Volatile,
+    live: &Live,
     (platform, spec): (PlatformId, &PlatformSpec),
     limit: usize,
 ) -> usize {
     let outlives =
         |job: &Job| spec.walltime.is_none_or(|life| needed(job, life) + settings.walltime_margin <= life);
-    let ready = volatile.ready.iter().take(N_JOBS_LOOKED_AT).filter_map(|id| {
-        let (job, leases) = (durable.jobs().get(id)?, volatile.jobs.get(id)?);
-        let n_ready = || leases.ready.len().min(limits::n_allowed(durable, volatile, platform, job));
+    let ready = live.ready.iter().take(N_JOBS_LOOKED_AT).filter_map(|id| {
+        let (job, leases) = (durable.jobs().get(id)?, live.jobs.get(id)?);
+        let n_ready = || leases.ready.len().min(limits::n_allowed(durable, live, platform, job));
         (!job.is_paused && outlives(job)).then(|| (&job.request.needs.resources, n_ready()))
     });
     n_with_work(ready.collect(), &durable.offered(platform), limit)

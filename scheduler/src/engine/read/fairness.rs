@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    engine::{plan::runtimes::Runtimes, read::views::Reader},
+    engine::{plan::runtimes::RuntimeModel, read::views::Reader},
     ids::PlatformId,
     time::Time,
 };
@@ -30,9 +30,9 @@ impl Reader<'_> {
     /// begins with the first submission of its open jobs.
     pub(in crate::engine) fn fairness(&self) -> Option<f64> {
         let platforms: Vec<PlatformId> = self.durable.platforms().keys().copied().collect();
-        let runtimes = Runtimes::new(self.durable.facts(), &platforms);
+        let runtimes = RuntimeModel::new(self.durable.facts(), &platforms);
         let mut users = BTreeMap::<&str, Served>::new();
-        for id in self.volatile.jobs.keys() {
+        for id in self.live.jobs.keys() {
             let Some(job) = self.durable.jobs().get(id) else { continue };
             let known = users.entry(&job.request.user);
             let known = known.or_insert(Served { since: job.submitted_at, fastest_s: 0.0 });
@@ -58,7 +58,7 @@ impl Reader<'_> {
 }
 
 /// Seconds of a task where it is fastest; 0 where there is no platform.
-fn fastest_s(runtimes: &Runtimes<'_>, application: &str) -> f64 {
+fn fastest_s(runtimes: &RuntimeModel<'_>, application: &str) -> f64 {
     let least = runtimes.guess(application).into_iter().fold(f64::INFINITY, f64::min);
     if least.is_finite() { least } else { 0.0 }
 }

@@ -6,8 +6,8 @@ use crate::{
     engine::{
         interface::views::profile::{BesideView, ExperienceView, ProfileView},
         read::views::Reader,
-        record::beside::Company,
-        state::learned::{experience::Experience, neighbours::Known},
+        record::beside::CoRunners,
+        state::learned::{experience::Statistics, neighbours::Known},
     },
     ids::PlatformId,
     policy::affinity::corunner::CorunnerAffinity,
@@ -50,11 +50,11 @@ impl Reader<'_> {
 impl Reader<'_> {
     fn beside(&self, platform: PlatformId, application: &str) -> Vec<BesideView> {
         let known = self.durable.neighbours().of(platform, application);
-        let alone = known.and_then(|known| known.get(&Company::Nobody)).map(Known::mean_s);
-        let view = |(company, held): (&Company, &Known)| BesideView {
+        let alone = known.and_then(|known| known.get(&CoRunners::Nobody)).map(Known::mean_s);
+        let view = |(company, held): (&CoRunners, &Known)| BesideView {
             others: match company {
-                Company::Nobody => None,
-                Company::Full(others) => Some(others.clone()),
+                CoRunners::Nobody => None,
+                CoRunners::Full(others) => Some(others.clone()),
             },
             n: held.n,
             mean: Span::from_secs_f64(held.mean_s()),
@@ -66,7 +66,7 @@ impl Reader<'_> {
     }
 }
 
-fn experience(platform: &str, known: &Experience) -> ExperienceView {
+fn experience(platform: &str, known: &Statistics) -> ExperienceView {
     ExperienceView {
         platform: platform.to_owned(),
         n_done: known.n_done,

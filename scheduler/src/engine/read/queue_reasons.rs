@@ -12,7 +12,7 @@ impl Reader<'_> {
     pub(in crate::engine) fn queue_reasons(&self, id: PlatformId) -> Vec<QueueReasonView> {
         let mut views = BTreeMap::<&str, QueueReasonView>::new();
         for (allocation, held) in self.durable.allocations_there(id) {
-            let Some(reason) = self.volatile.queue_reason(allocation, held) else { continue };
+            let Some(reason) = self.live.queue_reason(allocation, held) else { continue };
             let new = || QueueReasonView {
                 reason: reason.words.clone(),
                 advice: reason.advice().map(str::to_owned),

@@ -6,7 +6,7 @@ use crate::{
     engine::{
         dispatch::{
             elsewhere::Elsewhere,
-            offer::{Offer, expected_duration, needed},
+            offer::{PilotCapacity, expected_duration, needed},
             serve::all_choices,
         },
         interface::{
@@ -61,7 +61,7 @@ impl Reader<'_> {
             .iter()
             .filter(|(index, trouble)| trouble.retry_at > self.now && job.open.contains(**index));
         let n_delayed = delayed.clone().count() as u64;
-        let n_blocked = self.volatile.graph.n_blocked(id);
+        let n_blocked = self.live.graph.n_blocked(id);
         if job.is_paused {
             reasons.push(Reason::JobPaused { job: id });
         } else if n_ready > n_delayed + n_blocked {
@@ -120,7 +120,7 @@ impl Reader<'_> {
         }
         let one = TaskSet::from(task.index..task.index.saturating_add(1));
         reasons.extend(self.why_ready(task.job, job, &one));
-        if let Some(leases) = self.volatile.jobs.get(&task.job) {
+        if let Some(leases) = self.live.jobs.get(&task.job) {
             let n_ahead = leases.ready.intersection(&(0..task.index).into()).len();
             reasons.push(Reason::TaskBehind { n_ahead });
         }
@@ -191,7 +191,7 @@ impl Reader<'_> {
     }
 
     fn n_ahead_on(&self, pilot: PilotId, task: TaskId) -> u64 {
-        let leases = self.volatile.pilots.get(&pilot).and_then(|state| state.leases.get(&task.job));
+        let leases = self.live.pilots.get(&pilot).and_then(|state| state.leases.get(&task.job));
         leases.map_or(0, |leases| leases.intersection(&(0..task.index).into()).len())
     }
 
@@ -199,8 +199,8 @@ impl Reader<'_> {
     fn why_ready(&self, id: JobId, job: &Job, tasks: &TaskSet) -> Vec<Reason> {
         let mut reasons = self.why_waiting(id, job);
         let ready =
-            self.volatile.jobs.get(&id).map_or_else(TaskSet::new, |leases| leases.ready.intersection(tasks));
-        let alone = self.volatile.alone.get(&id).map(|alone| alone.intersection(&ready)).unwrap_or_default();
+            self.live.jobs.get(&id).map_or_else(TaskSet::new, |leases| leases.ready.intersection(tasks));
+        let alone = self.live.alone.get(&id).map(|alone| alone.intersection(&ready)).unwrap_or_default();
         if !alone.is_empty() {
             if alone.len() == ready.len() {
                 reasons.retain(|reason| !matches!(reason, Reason::SoonServed { .. }));
@@ -232,14 +232,14 @@ impl Reader<'_> {
 
     /// How many of the ready tasks no pilot that could run them may have beside what it holds.
     fn n_apart(&self, id: JobId, job: &Job, ready: &TaskSet) -> u64 {
-        let Some(suspects) = self.volatile.suspects.get(&id).filter(|_| self.volatile.keeps_apart(id)) else {
+        let Some(suspects) = self.live.suspects.get(&id).filter(|_| self.live.keeps_apart(id)) else {
             return 0;
         };
         let pilots = self.pilots_for(job).into_iter();
         let takes_part = |(pilot, _): &(PilotId, &Pilot)| {
-            self.volatile.pilots.get(pilot).is_some_and(|state| state.is_synced && state.takes_part)
+            self.live.pilots.get(pilot).is_some_and(|state| state.is_synced && state.takes_part)
         };
-        let not_for = pilots.filter(takes_part).map(|(pilot, _)| self.volatile.not_for(pilot, id));
+        let not_for = pilots.filter(takes_part).map(|(pilot, _)| self.live.not_for(pilot, id));
         let ready = ready.intersection(suspects);
         not_for
             .reduce(|apart, one| apart.intersection(&one))
@@ -251,12 +251,12 @@ impl Reader<'_> {
         if job.failed_at.is_empty() {
             return TaskSet::new();
         }
-        let (settings, durable, volatile, now) = (self.settings, self.durable, self.volatile, self.now);
-        let elsewhere = Elsewhere { settings, durable, volatile, now };
+        let (settings, durable, live, now) = (self.settings, self.durable, self.live, self.now);
+        let elsewhere = Elsewhere { settings, durable, live, now };
         let needs = &job.request.needs.resources;
         let is_free = |pilot: &PilotId| {
-            let offer = Offer::new(settings, durable, volatile, now, *pilot);
-            let state = volatile.pilots.get(pilot).filter(|state| state.is_synced && state.takes_part);
+            let offer = PilotCapacity::new(settings, durable, live, now, *pilot);
+            let state = live.pilots.get(pilot).filter(|state| state.is_synced && state.takes_part);
             state.is_some() && offer.is_some_and(|offer| needs.fits_in(offer.free()))
         };
         let free = self.pilots_for(job).into_iter().map(|(pilot, _)| pilot).filter(is_free);
@@ -290,7 +290,7 @@ impl Reader<'_> {
     /// Pilots that have room for a task of the job when they are free.
     fn pilots_that_fit(&self, job: &Job) -> impl Iterator<Item = (PilotId, &Pilot)> {
         let needs = &job.request.needs.resources;
-        let all = self.volatile.pilots.keys();
+        let all = self.live.pilots.keys();
         all.filter_map(|pilot| Some((*pilot, self.durable.pilots().get(pilot)?)))
             .filter(move |(_, pilot)| pilot.drain.is_none() && needs.fits_in(&pilot.node.capacity))
     }
@@ -298,7 +298,7 @@ impl Reader<'_> {
     /// Those of them where its user may have a task.
     fn pilots_for(&self, job: &Job) -> Vec<(PilotId, &Pilot)> {
         self.pilots_that_fit(job)
-            .filter(|(_, pilot)| limits::n_allowed(self.durable, self.volatile, pilot.platform, job) > 0)
+            .filter(|(_, pilot)| limits::n_allowed(self.durable, self.live, pilot.platform, job) > 0)
             .collect()
     }
 
@@ -307,21 +307,21 @@ impl Reader<'_> {
         if job.is_paused {
             return vec![Reason::JobPaused { job: id }];
         }
-        if self.volatile.shutdown.is_some() {
+        if self.live.shutdown.is_some() {
             return vec![Reason::ShuttingDown];
         }
-        if self.volatile.is_in_grace() {
-            let n_pilots = self.volatile.pilots.values().filter(|pilot| !pilot.is_synced).count() as u64;
-            return vec![Reason::InGrace { left: self.volatile.grace_until.since(self.now), n_pilots }];
+        if self.live.is_in_grace() {
+            let n_pilots = self.live.pilots.values().filter(|pilot| !pilot.is_synced).count() as u64;
+            return vec![Reason::InGrace { left: self.live.grace_until.since(self.now), n_pilots }];
         }
         if self.platforms().next().is_none() {
             return vec![Reason::NoPlatform];
         }
         if let Some((platform, profiling)) = self.profiling_of(id) {
-            let spent = limits::why_not_used(self.durable, self.volatile, platform, job);
+            let spent = limits::why_not_used(self.durable, self.live, platform, job);
             return Vec::from_iter([Some(profiling), spent].into_iter().flatten());
         }
-        let spent = |id| limits::why_not_used(self.durable, self.volatile, id, job);
+        let spent = |id| limits::why_not_used(self.durable, self.live, id, job);
         let mut reasons: Vec<Reason> = self.platforms().map(|(id, _)| id).filter_map(spent).collect();
         if reasons.is_empty() || reasons.len() < self.platforms().count() {
             reasons.extend(self.why_not_served(id, job));
@@ -343,12 +343,12 @@ impl Reader<'_> {
             return self.why_no_pilot(job);
         }
         let n_pilots = pilots.len() as u64;
-        let is_there = |id: &PilotId| self.volatile.pilots.get(id).is_some_and(|state| state.is_synced);
+        let is_there = |id: &PilotId| self.live.pilots.get(id).is_some_and(|state| state.is_synced);
         if !pilots.iter().any(|(id, _)| is_there(id)) {
             return vec![Reason::PilotsAway { n_pilots }];
         }
-        let offer = |id| Offer::new(self.settings, self.durable, self.volatile, self.now, id);
-        let offers: Vec<(PilotId, Offer<'_>)> =
+        let offer = |id| PilotCapacity::new(self.settings, self.durable, self.live, self.now, id);
+        let offers: Vec<(PilotId, PilotCapacity<'_>)> =
             pilots.iter().filter_map(|(id, _)| Some((*id, offer(*id)?))).collect();
         if offers.iter().all(|(_, offer)| !offer.outlives(job)) {
             let for_ever = self.walltimes_too_short(job);
@@ -367,7 +367,7 @@ impl Reader<'_> {
         }
         reasons.extend(freest.and_then(|(pilot, _)| self.why_doubted(*pilot)));
         reasons.extend(pilots.iter().find_map(|(id, pilot)| self.profiling_at(*id, pilot.platform)));
-        let keeper = self.volatile.jobs.get(&id).and_then(|leases| leases.keepers.first());
+        let keeper = self.live.jobs.get(&id).and_then(|leases| leases.keepers.first());
         reasons.extend(keeper.and_then(|(_, pilot)| self.what_it_keeps(*pilot)));
         reasons.extend(freest.and_then(|(pilot, offer)| self.first_in_line(id, *pilot, offer)));
         reasons.extend(self.why_there(id, job));
@@ -403,7 +403,7 @@ impl Reader<'_> {
             return vec![reason];
         }
         let no_room = |(id, spec)| {
-            let room = limits::room(self.settings, self.durable, self.volatile, (id, spec), self.now);
+            let room = limits::room(self.settings, self.durable, self.live, (id, spec), self.now);
             room.bound.filter(|_| room.n == 0)
         };
         let mut reasons: Vec<Reason> = self.platforms().filter_map(no_room).collect();
@@ -432,15 +432,15 @@ impl Reader<'_> {
     }
 
     fn what_it_keeps(&self, pilot: PilotId) -> Option<Reason> {
-        let job = self.volatile.pilots.get(&pilot)?.keeps_for?.job;
+        let job = self.live.pilots.get(&pilot)?.keeps_for?.job;
         let needs = self.durable.jobs().get(&job)?.request.needs.resources.clone();
-        let offer = Offer::new(self.settings, self.durable, self.volatile, self.now, pilot)?;
+        let offer = PilotCapacity::new(self.settings, self.durable, self.live, self.now, pilot)?;
         Some(Reason::PilotKeeps { pilot, job, needs, free: offer.free().clone() })
     }
 
     /// The job that the matching policy gives to a pilot before this one, if there is one.
-    fn first_in_line(&self, id: JobId, pilot: PilotId, offer: &Offer<'_>) -> Option<Reason> {
-        let choices = all_choices(self.settings, offer, (self.durable, self.volatile), pilot);
+    fn first_in_line(&self, id: JobId, pilot: PilotId, offer: &PilotCapacity<'_>) -> Option<Reason> {
+        let choices = all_choices(self.settings, offer, (self.durable, self.live), pilot);
         let (matching, candidates) =
             (offer.policies.matching, || choices.iter().map(|choice| &choice.candidate));
         let own = candidates().find(|own| own.job == id)?;
@@ -461,8 +461,8 @@ impl Reader<'_> {
 
     /// What a pilot is given first of all that waits, and before what.
     fn next_of(&self, pilot: PilotId) -> Option<Reason> {
-        let offer = Offer::new(self.settings, self.durable, self.volatile, self.now, pilot)?;
-        let mut choices = all_choices(self.settings, &offer, (self.durable, self.volatile), pilot);
+        let offer = PilotCapacity::new(self.settings, self.durable, self.live, self.now, pilot)?;
+        let mut choices = all_choices(self.settings, &offer, (self.durable, self.live), pilot);
         let matching = offer.policies.matching;
         let mut take_first = || {
             let first = matching.choose(choices.iter().map(|choice| &choice.candidate))?;
@@ -476,7 +476,7 @@ impl Reader<'_> {
 
     pub(in crate::engine) fn explain_pilot(&self, id: PilotId) -> Result<Vec<Reason>, Refusal> {
         let pilot = self.durable.pilots().get(&id).ok_or(Refusal::NoPilot(id))?;
-        let Some(state) = self.volatile.pilots.get(&id) else {
+        let Some(state) = self.live.pilots.get(&id) else {
             let why = pilot.ended.as_ref().map_or_else(String::new, |(_, why)| why.clone());
             return Ok(vec![Reason::PilotEnded { why }]);
         };
@@ -484,7 +484,7 @@ impl Reader<'_> {
         if let Some(drain) = &pilot.drain {
             reasons.push(Reason::PilotDrains { why: drain.to_string() });
         }
-        if let Some(since) = self.volatile.suspended.get(&pilot.allocation) {
+        if let Some(since) = self.live.suspended.get(&pilot.allocation) {
             let (since, limit) = (self.now.since(*since), self.settings.heartbeat_limit);
             reasons.push(Reason::PilotSuspended { since, limit });
         }
@@ -512,15 +512,14 @@ impl Reader<'_> {
         reasons.extend(self.what_it_keeps(id));
         reasons.extend(self.profiling_at(id, pilot.platform));
         reasons.extend(self.meant_for(id, pilot.platform));
-        let takes_any =
-            pilot.drain.is_none() && !self.volatile.keeps(id) && self.volatile.profiling_at(id).is_none();
+        let takes_any = pilot.drain.is_none() && !self.live.keeps(id) && self.live.profiling_at(id).is_none();
         reasons.extend(self.next_of(id).filter(|_| takes_any));
         Ok(reasons)
     }
 
     /// Why the pilot gets one task at a time, if that is so.
     fn why_doubted(&self, pilot: PilotId) -> Option<Reason> {
-        let state = self.volatile.pilots.get(&pilot).filter(|state| state.is_doubted)?;
+        let state = self.live.pilots.get(&pilot).filter(|state| state.is_doubted)?;
         let n_failures = self.durable.pilots().get(&pilot)?.fortune.n_in_a_row;
         let next_in = state.paused_until.map_or(Span::ZERO, |until| until.since(self.now));
         Some(Reason::PilotDoubted { pilot, n_failures, next_in })
@@ -528,7 +527,7 @@ impl Reader<'_> {
 
     /// What does not work with a platform; one that rests is not tried again.
     fn what_fails(&self, id: PlatformId, name: &str) -> Vec<Reason> {
-        let Some(state) = self.volatile.platforms.get(&id) else { return Vec::new() };
+        let Some(state) = self.live.platforms.get(&id) else { return Vec::new() };
         let platform = || name.to_owned();
         if let Some(why) = state.waits_for_person.clone() {
             return vec![Reason::PersonAwaited { platform: platform(), why }];
@@ -587,7 +586,7 @@ impl Reader<'_> {
         let (n_live, n_waiting) = crate::engine::provision::wanted::n_pilots(
             self.settings,
             self.durable,
-            self.volatile,
+            self.live,
             (*id, self.now),
         );
         // What the work wants, whatever else binds: whole allocations.
@@ -598,14 +597,14 @@ impl Reader<'_> {
         let n_wanted = match &placed {
             Some((n_wanted, _)) => *n_wanted * u64::from(spec.n_nodes),
             None => {
-                let all = (self.settings, self.durable, self.volatile);
+                let all = (self.settings, self.durable, self.live);
                 let n =
                     crate::engine::provision::wanted::n_hypothetical(all.0, all.1, all.2, (*id, spec), room)
                         as u64;
                 n.saturating_sub(n_waiting)
             }
         };
-        let allowed = limits::room(self.settings, self.durable, self.volatile, (*id, spec), self.now);
+        let allowed = limits::room(self.settings, self.durable, self.live, (*id, spec), self.now);
         // What would bind only if more were wanted stops nothing.
         let n_allowed = (allowed.n as u64).saturating_mul(u64::from(spec.n_nodes));
         let mut reasons = Vec::from_iter(allowed.bound.filter(|_| n_allowed == 0 || n_allowed < n_wanted));

@@ -5,10 +5,10 @@ use crate::{
         dispatch::choice::cores_of,
         interface::refusal::Refusal,
         live::{
-            plan::quotas::{Cell, Divided, Meant, Row},
+            plan::quotas::{ClassQuota, Entitlement, QuotaCell, QuotaPlace},
             platform::limits::held_there,
         },
-        provision::placing::{Floor, Prospect},
+        provision::placing::{PlacementProblem, Prospect},
         read::views::Reader,
         state::{allocation::Allocation, job::Job},
     },
@@ -24,8 +24,9 @@ const N_MOVES: usize = 5;
 impl Reader<'_> {
     /// The weights of an application: what they are, from which numbers, and how they moved last.
     pub(in crate::engine) fn explain_weight(&self, application: &str) -> Result<Vec<Reason>, Refusal> {
-        let quotas = &self.volatile.guide.quotas;
-        let rows: Vec<&Row> = quotas.rows.iter().filter(|row| row.kind.application == application).collect();
+        let quotas = &self.live.guide.quotas;
+        let rows: Vec<&ClassQuota> =
+            quotas.rows.iter().filter(|row| row.kind.application == application).collect();
         let is_known = self.durable.jobs().values().any(|job| job.request.application == application)
             || self.profiles().iter().any(|profile| profile.application == application);
         if rows.is_empty() {
@@ -56,8 +57,8 @@ impl Reader<'_> {
 
     /// The profiling run that a job is of.
     pub(in crate::engine) fn profiling_of(&self, id: JobId) -> Option<(PlatformId, Reason)> {
-        let platform = self.volatile.jobs.get(&id)?.profiled_on?;
-        let run = self.volatile.profiling.get(&platform)?;
+        let platform = self.live.jobs.get(&id)?.profiled_on?;
+        let run = self.live.profiling.get(&platform)?;
         let jobs = vec![(id, run.slots().get(&id).copied()?)];
         let reason =
             Reason::Profiling { platform: self.durable.platform_name(platform), pilot: run.pilot(), jobs };
@@ -66,7 +67,7 @@ impl Reader<'_> {
 
     /// The profiling run that has a pilot's node.
     pub(in crate::engine) fn profiling_at(&self, id: PilotId, platform: PlatformId) -> Option<Reason> {
-        let run = self.volatile.profiling_at(id)?;
+        let run = self.live.profiling_at(id)?;
         let jobs = run.slots().iter().map(|(job, n_slots)| (*job, *n_slots)).collect();
         Some(Reason::Profiling { platform: self.durable.platform_name(platform), pilot: Some(id), jobs })
     }
@@ -88,8 +89,8 @@ impl Reader<'_> {
         none_or::to_word(self.durable.policies(self.settings.policies).distribution)
     }
 
-    fn weights_of(&self, row: &Row) -> Reason {
-        let cells = row.cells.iter().zip(row.weights.shares()).zip(&self.volatile.guide.quotas.platforms);
+    fn weights_of(&self, row: &ClassQuota) -> Reason {
+        let cells = row.cells.iter().zip(row.weights.shares()).zip(&self.live.guide.quotas.platforms);
         Reason::Weights {
             application: row.kind.application.clone(),
             policy: self.distribution().to_owned(),
@@ -114,7 +115,7 @@ impl Reader<'_> {
     }
 
     /// Why a platform takes none of a kind, if it takes none.
-    fn left_to_others(&self, row: &Row, platform: PlatformId, cell: &Cell) -> Option<Reason> {
+    fn left_to_others(&self, row: &ClassQuota, platform: PlatformId, cell: &QuotaCell) -> Option<Reason> {
         if cell.is_shunned && !cell.is_late(self.now) {
             return Some(Reason::FailsThere {
                 platform: self.durable.platform_name(platform),
@@ -124,18 +125,18 @@ impl Reader<'_> {
         }
         // As it was decided: until one has succeeded.
         let own = cell.success_s().filter(|_| cell.is_late(self.now))?;
-        let others = row.cells.iter().filter(|cell| cell.n_slots > 0).filter_map(Cell::success_s);
+        let others = row.cells.iter().filter(|cell| cell.n_slots > 0).filter_map(QuotaCell::success_s);
         Some(Reason::LeftToOthers {
             platform: self.durable.platform_name(platform),
             takes: Span::from_secs_f64(own),
-            others_begin: Span::from_secs_f64(self.volatile.guide.quotas.last_end_s),
+            others_begin: Span::from_secs_f64(self.live.guide.quotas.last_end_s),
             others_take: Span::from_secs_f64(others.reduce(f64::min)?),
         })
     }
 
     /// What shares and quotas say of a job that waits.
     pub(in crate::engine) fn why_there(&self, id: JobId, job: &Job) -> Vec<Reason> {
-        let guide = &self.volatile.guide;
+        let guide = &self.live.guide;
         let policy = allocation::words::to_word(self.durable.policies(self.settings.policies).allocation);
         let share = |id: &PlatformId| {
             Some(Reason::ShareOf {
@@ -147,15 +148,15 @@ impl Reader<'_> {
             })
         };
         let mut reasons: Vec<Reason> = self.durable.platforms().keys().filter_map(share).collect();
-        let divided = self.volatile.jobs.get(&id).map(|leases| leases.divided);
-        if let Some(Divided::In(row)) = divided
+        let divided = self.live.jobs.get(&id).map(|leases| leases.divided);
+        if let Some(QuotaPlace::In(row)) = divided
             && let Some(row) = guide.quotas.rows.get(row)
         {
             reasons.push(self.weights_of(row));
-            let leases = self.volatile.jobs.get(&id);
+            let leases = self.live.jobs.get(&id);
             let takes_none = |column: usize| {
                 leases.is_some_and(|leases| {
-                    leases.meant(&guide.quotas, Some(column), self.now) == Meant::Nothing
+                    leases.meant(&guide.quotas, Some(column), self.now) == Entitlement::Nothing
                 })
             };
             let cells = row.cells.iter().zip(&guide.quotas.platforms).enumerate();
@@ -168,13 +169,13 @@ impl Reader<'_> {
     /// How many allocations the placement policy asks of a platform now, and what it compares; `None` without one.
     pub(in crate::engine) fn placed(&self, platform: PlatformId) -> Option<(u64, Vec<Reason>)> {
         let policy = self.durable.policies(self.settings.policies).placement?;
-        let floor = Floor::of(self.settings, self.durable, self.volatile, self.now);
+        let floor = PlacementProblem::of(self.settings, self.durable, self.live, self.now);
         let reason = |one: Prospect| Reason::PlacedWith {
             policy: none_or::to_word(Some(policy)).to_owned(),
             platform: self.durable.platform_name(one.platform),
             wait: Span::from_secs_f64(one.wait_s),
             n_waits: self.durable.waits(one.platform).n,
-            load: self.volatile.load(one.platform, self.now),
+            load: self.live.load(one.platform, self.now),
             mean_end: one.with.mean_end(),
             mean_end_without: one.without.mean_end(),
         };
@@ -187,7 +188,7 @@ impl Reader<'_> {
 
     /// Whom a pilot's node is meant for, and what their tasks take in that company.
     pub(in crate::engine) fn meant_for(&self, pilot: PilotId, platform: PlatformId) -> Option<Reason> {
-        let mix = self.volatile.guide.nodes.mix(pilot)?;
+        let mix = self.live.guide.nodes.mix(pilot)?;
         let part = |(application, cores): (&String, &u64)| {
             let others: Vec<&str> =
                 mix.keys().filter(|other| *other != application).map(String::as_str).collect();
@@ -200,7 +201,7 @@ impl Reader<'_> {
 
     /// Cores of a platform that a user's tasks hold.
     fn held_on(&self, platform: PlatformId, user: &str) -> u64 {
-        let held = held_there(self.durable, self.volatile, platform, user);
+        let held = held_there(self.durable, self.live, platform, user);
         let cores = held.map(|(job, n_tasks)| cores_of(self.settings, job, n_tasks));
         cores.fold(0, u64::saturating_add)
     }

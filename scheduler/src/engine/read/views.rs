@@ -16,7 +16,7 @@ use crate::{
                 QueueReasonView, ScalingView, SessionJob, SessionView, StatusView, TaskView,
             },
         },
-        live::{effort::moved_of, platform::queue_reasons::QueueReason, volatile::Volatile},
+        live::{Live, effort::moved_of, platform::queue_reasons::QueueReason},
         record::CancelCause,
         state::{
             allocation::{Allocation, AllocationState},
@@ -36,7 +36,7 @@ use crate::{
 pub(in crate::engine) struct Reader<'a> {
     pub(in crate::engine) settings: &'a Settings,
     pub(in crate::engine) durable: &'a Durable,
-    pub(in crate::engine) volatile: &'a Volatile,
+    pub(in crate::engine) live: &'a Live,
     pub(in crate::engine) now: Time,
 }
 
@@ -44,15 +44,15 @@ impl<'a> Reader<'a> {
     pub(in crate::engine) fn new(
         settings: &'a Settings,
         durable: &'a Durable,
-        volatile: &'a Volatile,
+        live: &'a Live,
         now: Time,
     ) -> Reader<'a> {
-        Reader { settings, durable, volatile, now }
+        Reader { settings, durable, live, now }
     }
 
     /// O(open jobs).
     fn holdings(&self, user: &str, key: Option<&str>) -> HoldingsView {
-        let open = self.volatile.jobs.keys().filter_map(|id| self.durable.jobs().get(id));
+        let open = self.live.jobs.keys().filter_map(|id| self.durable.jobs().get(id));
         let mut held = HoldingsView {
             value_bytes: self.durable.spec_bytes_of(user),
             is_known: key.is_some_and(|key| self.durable.submission(key).is_some()),
@@ -117,7 +117,7 @@ impl<'a> Reader<'a> {
 
     fn session(&self, id: PilotId, session: u64) -> Result<SessionView, Refusal> {
         let pilot = self.durable.pilots().get(&id).ok_or(Refusal::NoPilot(id))?;
-        let state = self.volatile.pilots.get(&id).filter(|_| pilot.is_live() && pilot.session() == session);
+        let state = self.live.pilots.get(&id).filter(|_| pilot.is_live() && pilot.session() == session);
         let (platform, state) = (pilot.platform, state.ok_or(Refusal::SessionEnded(id))?);
         let mut held = BTreeMap::<JobId, TaskSet>::new();
         for (job, tasks) in state.leases.iter().chain(&state.revoked) {
@@ -137,11 +137,11 @@ impl<'a> Reader<'a> {
     }
 
     pub(in crate::engine) fn counts(&self, id: JobId, job: &Job) -> Counts {
-        let (n_leased, running) = self.volatile.jobs.get(&id).map_or((0, 0), |l| (l.n_leased, l.n_running));
+        let (n_leased, running) = self.live.jobs.get(&id).map_or((0, 0), |l| (l.n_leased, l.n_running));
         Counts {
             total: job.request.n_tasks,
             waiting: job.open.len().saturating_sub(n_leased),
-            blocked: self.volatile.graph.n_blocked(id),
+            blocked: self.live.graph.n_blocked(id),
             queued: n_leased.saturating_sub(running),
             running,
             done: job.n_done(),
@@ -152,7 +152,7 @@ impl<'a> Reader<'a> {
 
     fn job(&self, id: JobId, job: &Job) -> JobView {
         let mut moved = job.moved;
-        moved.add(&moved_of(&self.volatile.moved, id));
+        moved.add(&moved_of(&self.live.moved, id));
         JobView {
             moved,
             id,
@@ -185,8 +185,8 @@ impl<'a> Reader<'a> {
 
     /// The pilot that holds the task, and whether it is known to have begun there.
     pub(in crate::engine) fn holder(&self, task: TaskId) -> Option<(PilotId, bool)> {
-        let id = self.volatile.holder(task)?;
-        let running = self.volatile.pilots.get(&id)?.running.get(&task.job);
+        let id = self.live.holder(task)?;
+        let running = self.live.pilots.get(&id)?.running.get(&task.job);
         Some((id, running.is_some_and(|tasks| tasks.contains(task.index))))
     }
 
@@ -233,7 +233,7 @@ impl<'a> Reader<'a> {
     fn tasks_in(&self, id: JobId, job: &Job, filter: TaskFilter) -> TaskSet {
         let held = |running: bool| {
             let mut set = TaskSet::new();
-            for pilot in self.volatile.pilots.values() {
+            for pilot in self.live.pilots.values() {
                 let running_here = pilot.running.get(&id).cloned().unwrap_or_default();
                 match (running, pilot.leases.get(&id)) {
                     (true, _) => set.insert_all(&running_here),
@@ -271,12 +271,12 @@ impl<'a> Reader<'a> {
     }
 
     fn pilot(&self, id: PilotId, pilot: &Pilot) -> PilotView {
-        let state = self.volatile.pilots.get(&id);
+        let state = self.live.pilots.get(&id);
         let n_running = state.map_or(0, |state| state.running.values().map(TaskSet::len).sum());
         let n_leased = state.map_or(0, |state| state.n_leased());
         let word = match (&pilot.ended, &pilot.drain, state) {
             (Some(_), ..) => "ended",
-            (None, ..) if self.volatile.suspended.contains_key(&pilot.allocation) => "suspended",
+            (None, ..) if self.live.suspended.contains_key(&pilot.allocation) => "suspended",
             (None, Some(_), _) => "draining",
             (None, None, Some(state)) if !state.is_synced => "awaited",
             (None, None, _) if n_leased == 0 => "idle",
@@ -312,8 +312,8 @@ impl<'a> Reader<'a> {
         let spec = self.durable.platforms().get(&id)?;
         let there = || self.durable.allocations_there(id).map(|(_, held)| held);
         let pilots = || self.durable.pilots().iter().filter(|(_, p)| p.platform == id && p.is_live());
-        let used = pilots().filter_map(|(pilot, _)| self.volatile.pilots.get(pilot));
-        let state = self.volatile.platforms.get(&id);
+        let used = pilots().filter_map(|(pilot, _)| self.live.pilots.get(pilot));
+        let state = self.live.platforms.get(&id);
         let census = self.durable.census(id);
         let is_unknown = |a: &&Allocation| a.is_live() && matches!(a.state, AllocationState::Unknown(..));
         Some(PlatformView {
@@ -342,7 +342,7 @@ impl<'a> Reader<'a> {
             core_time_spent: census.spent(),
             core_time_committed: census.committed(),
             core_time_used: self.durable.used(id).cloned().unwrap_or_default(),
-            shares: self.volatile.guide.shares_by_name(id),
+            shares: self.live.guide.shares_by_name(id),
             wait_mean: self.durable.waits(id).mean_s().map(Span::from_secs_f64),
             n_waits: self.durable.waits(id).n,
             scaling: self.scaling(id, spec),
@@ -362,7 +362,7 @@ impl<'a> Reader<'a> {
             return None;
         }
         let Scaled { ratio, by, changes, .. } = scaled.cloned().unwrap_or_default();
-        let trouble = self.volatile.platforms.get(&id).and_then(|state| state.watch.trouble.clone());
+        let trouble = self.live.platforms.get(&id).and_then(|state| state.watch.trouble.clone());
         let by = if changes.is_empty() { spec.scaling.map_or(by, |wanted| wanted.by) } else { by };
         Some(ScalingView { wanted: spec.scaling, ratio, by, trouble, changes })
     }
@@ -371,17 +371,17 @@ impl<'a> Reader<'a> {
         let why = match &held.state {
             AllocationState::Leaving(why, _) | AllocationState::Ended(why) => Some(why.clone()),
             AllocationState::Unknown(what, _) => Some(what.clone()),
-            AllocationState::Submitted if self.volatile.suspended.contains_key(&id) => {
+            AllocationState::Submitted if self.live.suspended.contains_key(&id) => {
                 Some("its batch system has suspended it: its pilot stands still until it is resumed".into())
             }
-            AllocationState::Submitted if self.volatile.unlisted.contains(&id) => {
+            AllocationState::Submitted if self.live.unlisted.contains(&id) => {
                 Some("its platform does not list it, but its pilot speaks".into())
             }
             AllocationState::Intended | AllocationState::Submitted => {
-                self.volatile.queue_reason(id, held).map(QueueReason::told_shortly)
+                self.live.queue_reason(id, held).map(QueueReason::told_shortly)
             }
         };
-        let queue_reason = self.volatile.queue_reason(id, held).map(|reason| QueueReasonView {
+        let queue_reason = self.live.queue_reason(id, held).map(|reason| QueueReasonView {
             reason: reason.words.clone(),
             advice: reason.advice().map(str::to_owned),
             n_allocations: 1,
@@ -398,8 +398,7 @@ impl<'a> Reader<'a> {
                 .map_or_else(String::new, |p| p.name.clone()),
             tag: held.tag.clone(),
             batch_id: held.batch_id.clone(),
-            state: match self.volatile.suspended.contains_key(&id) && held.state == AllocationState::Submitted
-            {
+            state: match self.live.suspended.contains_key(&id) && held.state == AllocationState::Submitted {
                 true => "suspended".to_owned(),
                 false => held.state_word().to_owned(),
             },
@@ -422,7 +421,7 @@ impl<'a> Reader<'a> {
 
     fn status(&self) -> StatusView {
         let mut status =
-            StatusView { now: self.now, n_results_refused: self.volatile.n_refused, ..StatusView::default() };
+            StatusView { now: self.now, n_results_refused: self.live.n_refused, ..StatusView::default() };
         for (id, job) in self.durable.jobs() {
             match (job.ended_at.is_some(), job.is_paused) {
                 (true, _) => status.n_jobs_over += 1,
@@ -442,17 +441,17 @@ impl<'a> Reader<'a> {
                 *sum = sum.saturating_add(n);
             }
         }
-        for (id, state) in &self.volatile.pilots {
+        for (id, state) in &self.live.pilots {
             status.n_pilots += 1;
             status.used_cores += u64::from(state.used.cores);
             status.cores += self.durable.pilots().get(id).map_or(0, |p| u64::from(p.node.capacity.cores));
         }
-        let platforms = self.volatile.platforms.iter().filter(|(_, state)| state.waits_for_person.is_some());
+        let platforms = self.live.platforms.iter().filter(|(_, state)| state.waits_for_person.is_some());
         let names = platforms.filter_map(|(id, _)| Some(self.durable.platforms().get(id)?.name.clone()));
         status.waiting_for_person = names.collect();
         status.fairness = self.fairness();
-        status.is_shutting_down = self.volatile.shutdown.is_some();
-        status.in_grace = self.volatile.is_in_grace().then(|| self.volatile.grace_until.since(self.now));
+        status.is_shutting_down = self.live.shutdown.is_some();
+        status.in_grace = self.live.is_in_grace().then(|| self.live.grace_until.since(self.now));
         status
     }
 }

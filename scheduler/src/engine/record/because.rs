@@ -7,7 +7,7 @@ use crate::{engine::interface::platform::queue_load::QueueLoad, time::Span};
 /// From which numbers an allocation was asked for.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Because {
+pub struct ProvisionReason {
     /// Allocations that the work at hand wanted there, or the platform's minimum.
     pub n_wanted: u64,
     /// How busy the platform was, where it says so.

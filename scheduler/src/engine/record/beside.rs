@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Beside whom a task runs.
+/// The applications beside which a task runs.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Company {
+pub enum CoRunners {
     /// On a node where nothing else runs: the paper's OneCore.
     Nobody,
     /// On a node whose cores are in use, by these other applications and maybe its own, in order. None of them: the
@@ -13,20 +13,20 @@ pub enum Company {
     Full(Vec<String>),
 }
 
-impl Company {
+impl CoRunners {
     /// Whether tasks of that other application are in it.
     pub fn has(&self, application: &str) -> bool {
-        matches!(self, Company::Full(others) if others.iter().any(|other| other == application))
+        matches!(self, CoRunners::Full(others) if others.iter().any(|other| other == application))
     }
 }
 
 /// Successes of an application on a platform that had the same company from their beginning to their end.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Beside {
+pub struct CoRunTimes {
     /// Which application.
     pub application: String,
     /// Its company.
-    pub company: Company,
+    pub company: CoRunners,
     /// How many.
     pub n: u64,
     /// Their wall time together, microseconds.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// What tasks of an application have needed on a platform.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct EffortOf {
+pub struct ResourceUse {
     /// Which application.
     pub application: String,
     /// How many tasks.

@@ -10,7 +10,7 @@ use crate::{
 
 /// What tasks have in common that a law cannot tell apart.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
-pub struct Kind {
+pub struct TaskClass {
     /// Their application.
     pub application: String,
     /// What each needs.
@@ -19,11 +19,11 @@ pub struct Kind {
 
 /// A law that goes on from job to job, and how far it has come.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct LawState {
+pub struct WeightPolicyState {
     /// Its columns.
     pub platforms: Vec<PlatformId>,
     /// Its rows.
-    pub kinds: Vec<Kind>,
+    pub kinds: Vec<TaskClass>,
     /// Its weights, and what it remembers of jobs.
     pub law: LoadAndError,
     /// The last job that it knows of.

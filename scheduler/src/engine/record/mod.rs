@@ -23,7 +23,10 @@ use crate::{
             users::{TokenId, UserToken},
             views::weights::WeightChange,
         },
-        record::{because::Because, beside::Beside, effort::EffortOf, ends::EndCause, law::LawState},
+        record::{
+            because::ProvisionReason, beside::CoRunTimes, effort::ResourceUse, ends::EndCause,
+            law::WeightPolicyState,
+        },
     },
     ids::{AllocationId, JobId, PilotId, PlatformId, TaskId},
     policy::Policies,
@@ -80,24 +83,24 @@ pub enum Record {
     /// A pilot's report, the part that was accepted.
     Reported { pilot: PilotId, seq: u64, results: Vec<JobResult>, at: Time },
     /// What tasks took beside those of others on their nodes.
-    BesideMeasured { platform: PlatformId, beside: Vec<Beside>, at: Time },
+    BesideMeasured { platform: PlatformId, beside: Vec<CoRunTimes>, at: Time },
     /// What tasks of applications needed there beside cores, and which bytes of files have moved for jobs.
     EffortsMeasured {
         platform: PlatformId,
-        efforts: Vec<EffortOf>,
+        efforts: Vec<ResourceUse>,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         moved: Vec<(JobId, MovedBytes)>,
         at: Time,
     },
     /// Weights were moved to these, by these numbers; and the law that goes on from job to job, if it has changed.
-    WeightsMoved { changes: Vec<WeightChange>, law: Option<LawState>, at: Time },
+    WeightsMoved { changes: Vec<WeightChange>, law: Option<WeightPolicyState>, at: Time },
     /// An allocation will be asked for.
     AllocationIntended {
         allocation: AllocationId,
         platform: PlatformId,
         tag: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        because: Option<Box<Because>>,
+        because: Option<Box<ProvisionReason>>,
         at: Time,
     },
     /// It is there, or there after all: then the platform's own id may be empty, as nobody knows it.

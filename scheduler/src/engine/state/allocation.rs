@@ -5,7 +5,7 @@ use std::fmt;
 use crate::{
     engine::{
         interface::platform::{platform_spec::PlatformSpec, shape::Shape},
-        record::{because::Because, ends::EndCause},
+        record::{because::ProvisionReason, ends::EndCause},
     },
     ids::{PilotId, PlatformId},
     time::{Span, Time},
@@ -75,7 +75,7 @@ pub struct Allocation {
     /// For how long; `None`: without end.
     pub walltime: Option<Span>,
     /// Why it was asked for, as far as that was written down.
-    pub because: Option<Box<Because>>,
+    pub because: Option<Box<ProvisionReason>>,
     /// Where it is.
     pub state: AllocationState,
     /// The platform's own id, once known.

@@ -26,8 +26,8 @@ use crate::{
             failing::{N_NODES, is_of_place},
             job::Job,
             learned::{
-                facts::{Facts, Learned},
-                neighbours::Neighbours,
+                facts::{Applications, Learned},
+                neighbours::Interference,
                 waits::Waits,
             },
             pilot::Pilot,
@@ -58,7 +58,7 @@ pub struct Durable {
     last_job: u64,
     /// Bytes of the descriptions of each user's jobs.
     spec_bytes: BTreeMap<String, u64>,
-    facts: Facts,
+    facts: Applications,
     modes: BTreeMap<PlatformId, PlatformMode>,
     allocations: BTreeMap<AllocationId, Allocation>,
     pilots: BTreeMap<PilotId, Pilot>,
@@ -162,7 +162,7 @@ impl Durable {
     }
 
     /// What is known of applications on them.
-    pub fn facts(&self) -> &Facts {
+    pub fn facts(&self) -> &Applications {
         &self.facts
     }
 
@@ -188,7 +188,7 @@ impl Durable {
     }
 
     /// What neighbours on a node cost.
-    pub fn neighbours(&self) -> &Neighbours {
+    pub fn neighbours(&self) -> &Interference {
         &self.facts.neighbours
     }
 

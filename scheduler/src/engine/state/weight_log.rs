@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use crate::engine::{
     interface::views::weights::{KindView, WeightChange},
-    record::law::{Kind, LawState},
+    record::law::{TaskClass, WeightPolicyState},
 };
 
 /// Changes that are remembered.
@@ -14,7 +14,7 @@ const N_CHANGES_MAX: usize = 200;
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct WeightLog {
     changes: VecDeque<WeightChange>,
-    law: Option<LawState>,
+    law: Option<WeightPolicyState>,
 }
 
 impl WeightLog {
@@ -24,11 +24,11 @@ impl WeightLog {
     }
 
     /// The law that went on from job to job last.
-    pub fn law(&self) -> Option<&LawState> {
+    pub fn law(&self) -> Option<&WeightPolicyState> {
         self.law.as_ref()
     }
 
-    pub(in crate::engine) fn note(&mut self, changes: &[WeightChange], law: Option<&LawState>) {
+    pub(in crate::engine) fn note(&mut self, changes: &[WeightChange], law: Option<&WeightPolicyState>) {
         self.changes.extend(changes.iter().cloned());
         let n_old = self.changes.len().saturating_sub(N_CHANGES_MAX);
         self.changes.drain(..n_old);
@@ -37,7 +37,7 @@ impl WeightLog {
         }
     }
 
-    pub(in crate::engine) fn last_of(&self, kind: &Kind) -> Option<&WeightChange> {
+    pub(in crate::engine) fn last_of(&self, kind: &TaskClass) -> Option<&WeightChange> {
         let is_of = |view: &KindView| view.application == kind.application && view.needs == kind.needs;
         self.changes.iter().rev().find(|change| is_of(&change.kind))
     }

@@ -179,7 +179,7 @@ fn where_no_pilot_is_empty_one_is_emptied_for_a_task_that_runs_alone() {
     for pilot in pilots {
         scene.pull(pilot, Pull { is_hungry: true, ..hungry() });
     }
-    let held = |scene: &Scene, pilot: PilotId| scene.engine.volatile.pilots[&pilot].leases.clone();
+    let held = |scene: &Scene, pilot: PilotId| scene.engine.live.pilots[&pilot].leases.clone();
     assert_eq!(held(&scene, pilots[0]).keys().collect::<Vec<_>>(), [&long], "it has both");
     let busy = pilots[0];
     scene.change(id, JobChange::Cancel(Some(set("2-5"))));
@@ -202,7 +202,7 @@ fn where_no_pilot_is_empty_one_is_emptied_for_a_task_that_runs_alone() {
     assert_eq!(bundles(&scene.done(busy, id, "0")), [(id.0, "1".into())]);
     let answer = scene.done(busy, id, "1");
     assert_eq!(bundles(&answer), [(more.0, "0-1".into())], "then the pilot is everybody's again");
-    assert!(scene.engine.volatile.emptied.is_empty() && scene.engine.volatile.alone.is_empty());
+    assert!(scene.engine.live.emptied.is_empty() && scene.engine.live.alone.is_empty());
 }
 
 #[test]

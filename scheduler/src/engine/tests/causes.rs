@@ -88,7 +88,7 @@ fn an_outage_that_ten_submissions_meet_is_one_failure() {
             scene.wait(3);
             scene.say(|_| Event::AllocationAnswered { allocation, outcome });
         }
-        let platform = &scene.engine.volatile.platforms[&PlatformId(1)];
+        let platform = &scene.engine.live.platforms[&PlatformId(1)];
         let failures = (platform.n_failures, platform.blocked_until.since(scene.now));
         assert_eq!(failures, (1, Span::from_secs(1)), "{}", scene.why());
     }

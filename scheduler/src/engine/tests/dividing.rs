@@ -12,7 +12,7 @@ use crate::{
             declared::{Declared, JobType},
             views::weights::{WeightCause, WeightChange},
         },
-        plan::runtimes::Runtimes,
+        plan::runtimes::RuntimeModel,
     },
     ids::PlatformId,
     policy::{Policies, distribution::Distribution},
@@ -38,7 +38,7 @@ impl Two {
 
     /// Tasks of a job that a platform's pilot holds.
     pub(super) fn held(&self, place: usize, job: JobId) -> TaskSet {
-        let leases = &self.scene.engine.volatile.pilots[&self.pilots[place]].leases;
+        let leases = &self.scene.engine.live.pilots[&self.pilots[place]].leases;
         leases.get(&job).cloned().unwrap_or_default()
     }
 
@@ -269,7 +269,7 @@ fn what_is_known_of_one_platform_is_guessed_of_others_by_its_type() {
     let guess = |two: &Two, application: &str| {
         let durable = two.scene.engine.durable();
         let platforms: Vec<_> = durable.platforms().keys().copied().collect();
-        let guess = Runtimes::new(durable.facts(), &platforms).guess(application);
+        let guess = RuntimeModel::new(durable.facts(), &platforms).guess(application);
         guess.into_iter().map(|seconds| (seconds * 1000.0).round() / 1000.0).collect::<Vec<f64>>()
     };
     assert_eq!(guess(&two, "docking"), [1.0, 4.0], "measured");
@@ -316,7 +316,7 @@ fn what_is_left_to_others_is_explained_with_the_failures_that_decided() {
     two.scene.fail(two.pilots[1], first[0], failed, FailureKind::Exit { code: 1 });
     two.worked_off(&first);
     let jobs = two.submit_all(&[("docking", 6)]);
-    let cell = two.scene.engine.volatile.guide.quotas.rows[0].cells[1];
+    let cell = two.scene.engine.live.guide.quotas.rows[0].cells[1];
     assert!(cell.error_rate > 0.01 && !cell.is_shunned, "{cell:?}");
     let decided = cell.success_s().map(Span::from_secs_f64).expect("it is known");
     let said = two.scene.explain(Query::ExplainJob(jobs[0]));
@@ -345,7 +345,7 @@ fn a_platform_that_fails_loses_its_weight_and_regains_it() {
             two.scene.take(two.pilots[place]);
         }
         two.scene.wait_awake(1);
-        let row = &two.scene.engine.volatile.guide.quotas.rows[0];
+        let row = &two.scene.engine.live.guide.quotas.rows[0];
         let shares = row.weights.shares();
         assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-9 && shares.iter().all(|share| *share >= 0.0));
         weights.push(shares[0]);
@@ -425,7 +425,7 @@ fn a_platform_that_was_mended_is_tried_while_others_are_busy() {
 fn loads_move_the_weights_of_2016_and_they_stay_moved_for_what_comes_later() {
     let mut two = dividing(Some(Distribution::Adaptive2016));
     let weights = |two: &Two, application: &str| {
-        let rows = &two.scene.engine.volatile.guide.quotas.rows;
+        let rows = &two.scene.engine.live.guide.quotas.rows;
         let row = rows.iter().find(|row| row.kind.application == application).expect("a row");
         row.weights.shares().iter().map(|share| (share * 100.0).round()).collect::<Vec<f64>>()
     };
@@ -469,7 +469,7 @@ fn a_ration_is_for_all_jobs_of_a_kind_together() {
 impl Two {
     /// The manager dies and is started again; both pilots come back and say that they hold nothing.
     fn restart(&mut self) {
-        let (settings, epoch) = (self.scene.engine.settings, self.scene.engine.volatile.epoch + 1);
+        let (settings, epoch) = (self.scene.engine.settings, self.scene.engine.live.epoch + 1);
         self.scene.engine = Engine::restore(settings, epoch, self.scene.now, self.scene.records.clone());
         for name in ["a", "b"] {
             self.scene.attach(PlatformSpec { name: name.into(), n_pilots_min: 1, ..platform(1, 4) });
@@ -484,7 +484,7 @@ impl Two {
 
     /// The weights of an application's tasks on the two platforms, in hundredths.
     fn hundredths(&self, application: &str) -> Option<Vec<u64>> {
-        let rows = &self.scene.engine.volatile.guide.quotas.rows;
+        let rows = &self.scene.engine.live.guide.quotas.rows;
         let row = rows.iter().find(|row| row.kind.application == application)?;
         Some(row.weights.shares().iter().map(|share| (share * 100.0).round() as u64).collect())
     }
@@ -550,7 +550,7 @@ fn what_loads_have_moved_outlives_the_manager() {
     assert_ne!(moved, initial, "160 wait where 100 are a job's mean");
     two.scene.wait_awake(6);
     let log = two.scene.engine.durable().weights();
-    assert_eq!(log.law(), two.scene.engine.volatile.guide.quotas.law.as_ref());
+    assert_eq!(log.law(), two.scene.engine.live.guide.quotas.law.as_ref());
     let causes: Vec<WeightCause> = two.history().into_iter().flat_map(|change| change.causes).collect();
     assert!(
         causes.iter().any(|cause| matches!(cause, WeightCause::Load { threshold: 100.0, .. })),
@@ -561,7 +561,7 @@ fn what_loads_have_moved_outlives_the_manager() {
     // What comes next goes on from there.
     two.submit_all(&[("search", 10)]);
     assert_eq!(
-        two.scene.engine.volatile.guide.quotas.law.as_ref().map(|state| state.law.threshold()),
+        two.scene.engine.live.guide.quotas.law.as_ref().map(|state| state.law.threshold()),
         Some(70.0)
     );
 }

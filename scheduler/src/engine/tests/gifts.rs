@@ -9,7 +9,7 @@ fn gift(job: JobId, to: PilotId, tasks: &str) -> JobReport {
 }
 
 fn holds(scene: &Scene, pilot: PilotId) -> String {
-    let state = scene.engine.volatile.pilots.get(&pilot);
+    let state = scene.engine.live.pilots.get(&pilot);
     state.map_or_else(String::new, |state| state.leases.values().map(ToString::to_string).collect())
 }
 

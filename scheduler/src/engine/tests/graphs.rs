@@ -435,12 +435,12 @@ proptest! {
                 }
             }
             held.retain(|task| scene.engine.durable().jobs()[&task.job].open.contains(task.index));
-            held.retain(|task| scene.engine.volatile.pilots[&pilot].holds(*task));
+            held.retain(|task| scene.engine.live.pilots[&pilot].holds(*task));
         }
         // Whatever is open at the end is held, ready, or waits for such.
         let jobs = scene.engine.durable().jobs();
         let n_open: u64 = jobs.values().map(|job| job.open.len()).sum();
-        let is_any_at_hand = !held.is_empty() || !scene.engine.volatile.ready.is_empty();
+        let is_any_at_hand = !held.is_empty() || !scene.engine.live.ready.is_empty();
         prop_assert!(n_open == 0 || is_any_at_hand, "{n_open} tasks wait for nothing");
     }
 }

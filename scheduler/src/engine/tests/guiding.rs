@@ -7,8 +7,8 @@ use super::{
 use crate::{
     engine::{
         interface::planning::PlanAnswer,
-        live::plan::{guide::Guide, quotas::Divided},
-        plan::question::Question,
+        live::plan::{guide::Plan, quotas::QuotaPlace},
+        plan::question::PlanInput,
     },
     policy::{Policies, allocation::Allocation, distribution::Distribution},
 };
@@ -23,16 +23,16 @@ fn asking(allocation: Option<Allocation>) -> Two {
 }
 
 impl Scene {
-    fn questions(&self) -> Vec<Question> {
+    fn questions(&self) -> Vec<PlanInput> {
         let asked = self.effects.iter().filter_map(|effect| match effect {
-            Effect::Guide(request) => request.input::<Question>().cloned(),
+            Effect::Guide(request) => request.input::<PlanInput>().cloned(),
             _ => None,
         });
         asked.collect()
     }
 
     /// The one that was just asked, or the next one.
-    fn question(&mut self) -> Question {
+    fn question(&mut self) -> PlanInput {
         for _ in 0..100 {
             if let Some(asked) = self.questions().pop() {
                 return asked;
@@ -48,13 +48,13 @@ impl Scene {
         self.guided(guide);
     }
 
-    fn guided(&mut self, guide: Guide) {
+    fn guided(&mut self, guide: Plan) {
         self.say(|_| Event::Guided { guide: PlanAnswer::new(guide) });
     }
 
     fn n_left(&self, job: JobId) -> u64 {
-        match self.engine.volatile.jobs[&job].divided {
-            Divided::In(row) => self.engine.volatile.guide.quotas.rows[row].n_left(),
+        match self.engine.live.jobs[&job].divided {
+            QuotaPlace::In(row) => self.engine.live.guide.quotas.rows[row].n_left(),
             other => panic!("{other:?}"),
         }
     }
@@ -73,11 +73,11 @@ fn what_came_since_waits_for_the_next_answer_and_all_else_goes_on() {
     assert!(two.scene.questions().is_empty(), "one at a time");
     took(&mut two.scene, two.pilots[0], first, "0", 1);
     assert_eq!(two.held(0, first).len(), 4, "by what was said before");
-    assert_eq!(two.scene.engine.volatile.jobs[&second].divided, Divided::NotYet, "nobody has said for whom");
+    assert_eq!(two.scene.engine.live.jobs[&second].divided, QuotaPlace::NotYet, "nobody has said for whom");
     two.scene.guided(question.guide());
     two.scene.take(two.pilots[1]);
     assert_eq!((two.held(1, second).len(), two.held(1, third).len()), (4, 0));
-    assert_eq!(two.scene.engine.volatile.jobs[&third].divided, Divided::NotYet);
+    assert_eq!(two.scene.engine.live.jobs[&third].divided, QuotaPlace::NotYet);
     two.scene.answer_next();
     assert_eq!(two.scene.n_left(third), 196);
 }
@@ -91,7 +91,7 @@ fn what_was_taken_meanwhile_is_not_meant_for_anybody_any_more() {
     assert_eq!(two.scene.take(two.pilots[0]).len(), 1);
     took(&mut two.scene, two.pilots[0], id, "0-3", 1);
     two.scene.guided(question.guide());
-    let n_ready = two.scene.engine.volatile.jobs[&id].ready.len();
+    let n_ready = two.scene.engine.live.jobs[&id].ready.len();
     assert_eq!((n_ready, two.scene.n_left(id)), (92, 92));
 }
 
@@ -102,14 +102,14 @@ fn cores_that_stand_for_more_since_are_not_forgotten() {
     let id = two.scene.submit(of_user("ada", "docking", 100));
     let question = two.scene.question();
     let platform = two.scene.engine.durable.pilots()[&two.pilots[1]].platform;
-    two.scene.engine.volatile.note_raised(platform);
-    let weight = |guide: &Guide| {
+    two.scene.engine.live.note_raised(platform);
+    let weight = |guide: &Plan| {
         let law = guide.quotas.law.as_ref().expect("it has a state");
         law.law.matrix().row(0).shares()[guide.quotas.column(platform).expect("it takes part")]
     };
     let without = question.guide();
     two.scene.guided(without.clone());
-    assert!(weight(&two.scene.engine.volatile.guide) > weight(&without), "job {id}");
+    assert!(weight(&two.scene.engine.live.guide) > weight(&without), "job {id}");
 }
 
 #[test]
@@ -124,10 +124,10 @@ fn an_answer_to_other_policies_counts_nothing() {
     let late = question.guide();
     assert!(late.has_shares());
     two.scene.guided(late);
-    assert!(!two.scene.engine.volatile.guide.has_shares());
-    assert!(two.scene.engine.volatile.guide.made_at.is_none());
+    assert!(!two.scene.engine.live.guide.has_shares());
+    assert!(two.scene.engine.live.guide.made_at.is_none());
     two.scene.guided(anew.guide());
-    assert!(two.scene.engine.volatile.guide.made_at.is_some());
+    assert!(two.scene.engine.live.guide.made_at.is_some());
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn what_was_paused_and_goes_on_is_divided_at_once() {
     let question = two.scene.question();
     two.scene.change(id, JobChange::Pause);
     two.scene.guided(question.guide());
-    assert_eq!(two.scene.engine.volatile.jobs[&id].divided, Divided::NotYet);
+    assert_eq!(two.scene.engine.live.jobs[&id].divided, QuotaPlace::NotYet);
     two.scene.answer_next();
     two.scene.change(id, JobChange::Resume);
     let resumed_at = two.scene.now;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::engine::{
-    dispatch::{here::Here, offer::Offer, serve::choices},
+    dispatch::{here::PlatformUsage, offer::PilotCapacity, serve::choices},
     live::ready::standby::first_in_line,
 };
 use crate::policy::matching::Matching;
@@ -24,12 +24,12 @@ impl Dice {
 
 /// The first jobs for a pilot, best first: of those in line, if there is a line, and of all.
 fn first(scene: &Scene, id: PilotId) -> (Option<Vec<JobId>>, Vec<JobId>) {
-    let Engine { settings, durable, volatile } = &scene.engine;
-    let offer = Offer::new(settings, durable, volatile, scene.now, id).expect("a live pilot");
-    let here = Here::of(settings, (durable, volatile), offer.pilot.platform, id);
-    let kept = volatile.pilots[&id].keeps_for;
+    let Engine { settings, durable, live } = &scene.engine;
+    let offer = PilotCapacity::new(settings, durable, live, scene.now, id).expect("a live pilot");
+    let here = PlatformUsage::of(settings, (durable, live), offer.pilot.platform, id);
+    let kept = live.pilots[&id].keeps_for;
     let best = |jobs: &mut dyn Iterator<Item = JobId>| {
-        let mut choices = choices(settings, (&offer, &here), (durable, volatile), id, jobs);
+        let mut choices = choices(settings, (&offer, &here), (durable, live), id, jobs);
         let mut first = Vec::new();
         while first.len() < N_BUNDLES
             && let Some(at) = offer.policies.matching.choose(choices.iter().map(|choice| &choice.candidate))
@@ -38,8 +38,8 @@ fn first(scene: &Scene, id: PilotId) -> (Option<Vec<JobId>>, Vec<JobId>) {
         }
         first
     };
-    let line = first_in_line(durable, volatile, (id, kept), N_BUNDLES);
-    (line.map(|jobs| best(&mut jobs.into_iter())), best(&mut volatile.ready.iter().copied()))
+    let line = first_in_line(durable, live, (id, kept), N_BUNDLES);
+    (line.map(|jobs| best(&mut jobs.into_iter())), best(&mut live.ready.iter().copied()))
 }
 
 fn any_job(dice: &mut Dice) -> JobRequest {
@@ -78,7 +78,7 @@ fn the_first_in_line_are_the_first_of_all() {
                     });
                 }
                 _ => {
-                    let held = scene.engine.volatile.pilots[&pilot].leases.clone();
+                    let held = scene.engine.live.pilots[&pilot].leases.clone();
                     let Some((job, tasks)) = held.into_iter().next() else { continue };
                     let tasks = tasks.to_string();
                     match dice.roll(4) {
@@ -109,8 +109,8 @@ fn of_many_jobs_alike_few_are_weighed() {
     let mut scene = Scene::new();
     (0..300).for_each(|_| _ = scene.submit(job(1)));
     let pilot = scene.pilot(1);
-    let Engine { durable, volatile, .. } = &scene.engine;
-    let line = first_in_line(durable, volatile, (pilot, None), N_BUNDLES).expect("a line");
+    let Engine { durable, live, .. } = &scene.engine;
+    let line = first_in_line(durable, live, (pilot, None), N_BUNDLES).expect("a line");
     assert_eq!(line.into_iter().map(|id| id.0).collect::<Vec<_>>(), (1..=17).collect::<Vec<_>>());
     assert_eq!(scene.take(pilot), [(1, "0".into())]);
 }

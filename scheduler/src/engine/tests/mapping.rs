@@ -4,7 +4,7 @@ use super::{
     sharing::{of_user, took},
     *,
 };
-use crate::engine::record::beside::{Beside, Company};
+use crate::engine::record::beside::{CoRunTimes, CoRunners};
 use crate::policy::{Policies, allocation::Allocation, bundling::Bundling, mapping::Mapping};
 
 const MAF: Mapping = Mapping::Maf { is_recomputed: true, is_of_pairs: false };
@@ -17,9 +17,9 @@ fn scene(mapping: Option<Mapping>) -> (Scene, [PilotId; 2]) {
     (scene, pilots)
 }
 
-fn beside(application: &str, others: &[&str], seconds: u64) -> Beside {
-    let company = Company::Full(others.iter().map(|one| (*one).to_owned()).collect());
-    Beside { application: application.into(), company, n: 10, wall_us: 10 * seconds * SECOND }
+fn beside(application: &str, others: &[&str], seconds: u64) -> CoRunTimes {
+    let company = CoRunners::Full(others.iter().map(|one| (*one).to_owned()).collect());
+    CoRunTimes { application: application.into(), company, n: 10, wall_us: 10 * seconds * SECOND }
 }
 
 /// What they are said to take on a node with their like, and on one with each other.
@@ -90,7 +90,7 @@ fn who_has_no_core_of_its_own_has_its_turn() {
     scene.take(pilot);
     for _ in 0..20 {
         scene.wait_awake(20);
-        let leases = &scene.engine.volatile.pilots[&pilot].leases;
+        let leases = &scene.engine.live.pilots[&pilot].leases;
         let held: Vec<(JobId, u64)> =
             leases.iter().filter_map(|(id, tasks)| Some((*id, tasks.first()?))).collect();
         for (id, index) in held {
@@ -215,7 +215,7 @@ fn nodes_are_mapped_anew_as_soon_as_something_was_learned() {
     let [docking, search] = two_jobs(&mut scene, [100, 100]);
     let dealt = dealt(&mut scene, &pilots, [docking, search]);
     let searches_at = pilots[usize::from(dealt[0] == [4, 0])];
-    let made_at = |scene: &Scene| scene.engine.volatile.guide.made_at;
+    let made_at = |scene: &Scene| scene.engine.live.guide.made_at;
     scene.wait_awake(35);
     // Of what is hardly known each report is looked at; what it tells of the company comes a second later.
     took(&mut scene, searches_at, search, "0", 10);
@@ -230,7 +230,7 @@ fn a_node_runs_as_many_well_as_throughput_grows() {
     let degree = |scene: &Scene| scene.engine.durable().facts().degree(platform, "docking", 4);
     assert_eq!(degree(&scene), 4, "nothing is known of it");
     let alone =
-        Beside { application: "docking".into(), company: Company::Nobody, n: 10, wall_us: 80 * SECOND };
+        CoRunTimes { application: "docking".into(), company: CoRunners::Nobody, n: 10, wall_us: 80 * SECOND };
     let beside = vec![alone, beside("docking", &[], 20)];
     let record = Record::BesideMeasured { platform, beside, at: scene.now };
     scene.engine.durable.apply(&record);

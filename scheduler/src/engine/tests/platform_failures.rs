@@ -166,7 +166,7 @@ fn jobs_whose_time_is_over_before_a_task_is_done_make_their_platform_fail() {
         assert_eq!(asked.len(), 1);
         scene.answered(asked[0].0);
         works_and_is_ended(&mut scene, &asked[0].1, 200, "TIMEOUT (Exit_status = -29)");
-        let state = scene.engine.volatile.platforms.values().next().expect("one");
+        let state = scene.engine.live.platforms.values().next().expect("one");
         let told = state.last_failure.clone().unwrap_or_default();
         assert_eq!(told.contains("end of their time before a task is done"), n > 0, "{told}");
     }
@@ -178,7 +178,7 @@ fn jobs_whose_time_is_over_before_a_task_is_done_make_their_platform_fail() {
     assert!(scene.why().contains("in a row"), "its coming is no proof: {}", scene.why());
     let taken = scene.take(pilot);
     scene.done(pilot, job, &taken[0].1);
-    let state = scene.engine.volatile.platforms.values().next().expect("one");
+    let state = scene.engine.live.platforms.values().next().expect("one");
     assert_eq!((state.n_failures, state.last_failure.as_deref()), (0, None));
 }
 
@@ -191,7 +191,7 @@ fn jobs_that_their_platform_preempts_as_soon_as_they_begin_make_it_fail_and_late
             scene.answered(asked[0].0);
             works_and_is_ended(&mut scene, &asked[0].1, seconds, "PREEMPTED");
         }
-        let state = scene.engine.volatile.platforms.values().next().expect("one");
+        let state = scene.engine.live.platforms.values().next().expect("one");
         assert_eq!(state.n_failures > 0, is_failure, "after {seconds} s: {:?}", state.last_failure);
     }
 }
@@ -224,7 +224,7 @@ fn what_was_not_asked_for_yet_is_taken_back_by_a_drain_a_stop_and_a_cancellation
             scene.say(|_| Event::AllocationAnswered { allocation, outcome: SubmitOutcome::Withdrawn });
             assert!(!scene.engine.durable().allocations()[&allocation].may_be_there());
         }
-        let state = scene.engine.volatile.platforms.values().next().expect("one");
+        let state = scene.engine.live.platforms.values().next().expect("one");
         assert_eq!(state.n_failures, 0, "that is no failure of the platform");
     }
 }

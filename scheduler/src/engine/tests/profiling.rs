@@ -4,7 +4,7 @@ use super::{
     sharing::{of_user, took},
     *,
 };
-use crate::engine::record::beside::Company;
+use crate::engine::record::beside::CoRunners;
 use crate::policy::{Policies, bundling::Bundling};
 
 /// So many pilots of four cores on `here`.
@@ -30,18 +30,18 @@ fn profile(scene: &mut Scene, application: &str, n_tasks: u64, n_slots: u64) -> 
 /// How many tasks of each job the pilot holds, after it has asked until it gets none.
 fn held(scene: &mut Scene, pilot: PilotId) -> Vec<(JobId, u64)> {
     while !scene.take(pilot).is_empty() {}
-    let leases = &scene.engine.volatile.pilots[&pilot].leases;
+    let leases = &scene.engine.live.pilots[&pilot].leases;
     leases.iter().map(|(job, tasks)| (*job, tasks.len())).collect()
 }
 
 /// Whose node the one run has.
 fn node_of(scene: &Scene) -> Option<PilotId> {
-    scene.engine.volatile.profiling.values().next()?.pilot()
+    scene.engine.live.profiling.values().next()?.pilot()
 }
 
 /// The first of a job that the pilot holds ends.
 fn one_ends(scene: &mut Scene, pilot: PilotId, job: JobId, wall_s: u64) {
-    let first = scene.engine.volatile.pilots[&pilot].leases[&job].first().expect("it holds one");
+    let first = scene.engine.live.pilots[&pilot].leases[&job].first().expect("it holds one");
     took(scene, pilot, job, &first.to_string(), wall_s);
 }
 
@@ -96,7 +96,7 @@ fn what_tasks_take_alone_and_beside_others_is_known_as_they_end() {
     }
     scene.wait_awake(1);
     // Of two tasks' time nobody knows yet whether the company lasts.
-    assert_eq!(known(&scene, "docking"), [(Company::Nobody, 3, 10.0)]);
+    assert_eq!(known(&scene, "docking"), [(CoRunners::Nobody, 3, 10.0)]);
     scene.change(alone, JobChange::Cancel(None));
     let docking = profile(&mut scene, "docking", 100, 2);
     let search = profile(&mut scene, "search", 100, 2);
@@ -108,8 +108,8 @@ fn what_tasks_take_alone_and_beside_others_is_known_as_they_end() {
         }
     }
     scene.wait_awake(1);
-    let beside = |other: &str| Company::Full(vec![other.to_owned()]);
-    assert_eq!(known(&scene, "docking"), [(Company::Nobody, 3, 10.0), (beside("search"), 5, 20.0)]);
+    let beside = |other: &str| CoRunners::Full(vec![other.to_owned()]);
+    assert_eq!(known(&scene, "docking"), [(CoRunners::Nobody, 3, 10.0), (beside("search"), 5, 20.0)]);
     assert_eq!(known(&scene, "search").len(), 1);
 }
 
@@ -268,7 +268,7 @@ fn a_run_has_no_two_last_chances_at_a_time() {
     scene.pull(pilots[0], Pull { running: vec![(run, set("0-3"))], ..hungry() });
     scene.wait_awake(200);
     let pilot = scene.pilot(4);
-    assert_eq!(scene.engine.volatile.last_chances[&run], set("0-3"));
+    assert_eq!(scene.engine.live.last_chances[&run], set("0-3"));
     for _ in 0..4 {
         assert_eq!(held(&mut scene, pilot), [(run, 1)]);
         one_ends(&mut scene, pilot, run, 1);

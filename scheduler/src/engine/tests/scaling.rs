@@ -445,7 +445,7 @@ fn tasks_that_compute_do_not_share_cores_for_ever() {
     for n in 0..20 {
         // All that run have their part of a core.
         let share = 10.0 * 1000.0 / f64::from(scene.ratio());
-        let held = scene.engine.volatile.pilots[&pilot].leases[&job].clone();
+        let held = scene.engine.live.pilots[&pilot].leases[&job].clone();
         let tasks = held.to_string();
         scene.done_with(pilot, job, &tasks, share);
         scene.interval(pilot);

@@ -181,10 +181,10 @@ fn a_job_that_runs_dry_changes_nothing_for_who_has_others() {
     two.scene.submit(of_user("ada", "docking", 100));
     let last = two.scene.submit(JobRequest { priority: 1, ..of_user("ada", "docking", 1) });
     two.scene.wait_awake(1);
-    let made = two.scene.engine.volatile.guide.number;
+    let made = two.scene.engine.live.guide.number;
     assert_eq!(two.scene.take(two.pilots[0])[0], (last.0, "0".to_owned()));
     two.scene.wait_awake(1);
-    assert_eq!(two.scene.engine.volatile.guide.number, made);
+    assert_eq!(two.scene.engine.live.guide.number, made);
 }
 
 #[test]
@@ -347,7 +347,7 @@ fn of_jobs_that_are_alike_a_pilot_goes_on_with_the_one_that_it_had() {
     for index in set(&first[0].1).indices() {
         two.scene.fail(a, had, index, FailureKind::Exit { code: 1 });
     }
-    let held = &two.scene.engine.volatile.pilots[&a].leases;
+    let held = &two.scene.engine.live.pilots[&a].leases;
     assert_eq!(held.iter().map(|(job, tasks)| (*job, tasks.len())).collect::<Vec<_>>(), [(had, 4)]);
 }
 

@@ -55,7 +55,7 @@ fn pilots_that_vanish_as_soon_as_they_come_are_replaced_one_at_a_time_and_ever_l
         come(&mut scene);
         waits.push(vanish_after(&mut scene, 3));
         if waits.len() == 2 {
-            let platform = scene.engine.volatile.platforms.values().next().expect("one");
+            let platform = scene.engine.live.platforms.values().next().expect("one");
             let why = platform.last_failure.clone().unwrap_or_default();
             assert!(why.contains("end before they have done anything"), "{why}");
         }
@@ -79,7 +79,7 @@ fn pilots_that_are_signalled_as_soon_as_they_come_are_replaced_ever_later() {
                 |request| Event::PilotLeft { request, pilot, session_nonce: None, report: None, reason };
             scene.say(left);
         }
-        let platform = scene.engine.volatile.platforms.values().next().expect("one");
+        let platform = scene.engine.live.platforms.values().next().expect("one");
         pauses.push(platform.blocked_until.since(scene.now).0 / SECOND);
         scene.now = scene.now + Span::from_secs(9);
         scene.listed(&[]);

@@ -6,7 +6,9 @@ use super::{
     sharing::{Two, of_user, took},
     *,
 };
-use crate::engine::dispatch::{here::Here, offer::Offer, serve::choices, shortlist::shortlist};
+use crate::engine::dispatch::{
+    here::PlatformUsage, offer::PilotCapacity, serve::choices, shortlist::shortlist,
+};
 use crate::policy::{
     Policies, allocation::Allocation, distribution::Distribution, mapping::Mapping, matching::Matching,
     none_or::Worded,
@@ -15,17 +17,17 @@ use crate::policy::{
 impl Two {
     /// The best of all ready jobs for a pilot, and of those on the list, if there is one.
     fn best(&self, place: usize) -> (Option<JobId>, Option<Option<JobId>>) {
-        let Engine { settings, durable, volatile } = &self.scene.engine;
+        let Engine { settings, durable, live } = &self.scene.engine;
         let id = self.pilots[place];
-        let offer = Offer::new(settings, durable, volatile, self.scene.now, id).expect("a live pilot");
-        let here = Here::of(settings, (durable, volatile), offer.pilot.platform, id);
+        let offer = PilotCapacity::new(settings, durable, live, self.scene.now, id).expect("a live pilot");
+        let here = PlatformUsage::of(settings, (durable, live), offer.pilot.platform, id);
         let best = |jobs: &mut dyn Iterator<Item = JobId>| {
-            let choices = choices(settings, (&offer, &here), (durable, volatile), id, jobs);
+            let choices = choices(settings, (&offer, &here), (durable, live), id, jobs);
             let at = offer.policies.matching.choose(choices.iter().map(|choice| &choice.candidate));
             at.map(|at| choices[at].candidate.job)
         };
-        let list = shortlist(&offer, &here, volatile);
-        (best(&mut volatile.ready.iter().copied()), list.map(|jobs| best(&mut jobs.into_iter())))
+        let list = shortlist(&offer, &here, live);
+        (best(&mut live.ready.iter().copied()), list.map(|jobs| best(&mut jobs.into_iter())))
     }
 }
 
@@ -76,7 +78,7 @@ proptest! {
                 }
                 Act::Take(place) => _ = two.scene.take(two.pilots[place]),
                 Act::Finish(place) => {
-                    let jobs: Vec<JobId> = two.scene.engine.volatile.jobs.keys().copied().collect();
+                    let jobs: Vec<JobId> = two.scene.engine.live.jobs.keys().copied().collect();
                     for job in jobs {
                         let held = two.held(place, job).to_string();
                         if !held.is_empty() {

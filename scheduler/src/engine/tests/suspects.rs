@@ -36,7 +36,7 @@ fn lose(scene: &mut Scene, pilot: PilotId, id: JobId, running: &str) {
 /// has to be sent to it.
 fn trusted(scene: &mut Scene) -> PilotId {
     let pilot = scene.pilot(1);
-    scene.engine.volatile.started_at = scene.now;
+    scene.engine.live.started_at = scene.now;
     pilot
 }
 
@@ -90,7 +90,7 @@ fn who_has_a_suspect_is_given_nothing_to_wait_behind_it() {
     assert_eq!(scene.take(thief), [(1, "1".into())]);
     assert_eq!(scene.pull(thief, parked()), None);
     scene.report(giver, JobReport { given: vec![(thief, set("400-502"))], ..JobReport::new(id) });
-    assert_eq!(scene.engine.volatile.pilots[&thief].leases[&id], set("1"));
+    assert_eq!(scene.engine.live.pilots[&thief].leases[&id], set("1"));
 }
 
 #[test]
@@ -139,9 +139,9 @@ fn files_are_brought_ahead_for_one_task_a_core_all_the_same() {
 fn no_suspects_of_a_job_are_left_when_it_is_over() {
     let mut scene = Scene::new();
     let (id, _) = with_a_lost_pilot(&mut scene);
-    assert_eq!(scene.engine.volatile.suspects[&id], set("1-251"));
+    assert_eq!(scene.engine.live.suspects[&id], set("1-251"));
     scene.change(id, JobChange::Cancel(None));
-    assert!(scene.engine.volatile.suspects.is_empty());
+    assert!(scene.engine.live.suspects.is_empty());
 }
 
 #[test]
@@ -153,9 +153,9 @@ fn what_is_set_aside_or_cancelled_is_none_any_more() {
     scene.report(lost, brief(id, "0"));
     lose(&mut scene, lost, id, "7");
     assert_eq!(scene.engine.durable().jobs()[&id].failed, set("7"));
-    assert_eq!(scene.engine.volatile.suspects[&id], set("1-6,8-251"));
+    assert_eq!(scene.engine.live.suspects[&id], set("1-6,8-251"));
     scene.change(id, JobChange::Cancel(Some(set("100-300"))));
-    assert_eq!(scene.engine.volatile.suspects[&id], set("1-6,8-99"));
+    assert_eq!(scene.engine.live.suspects[&id], set("1-6,8-99"));
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn a_job_that_was_just_sent_is_blamed_beside_another_that_runs() {
     assert_eq!(bundles(&answer.unwrap_or_default()), [(2, "0".into())]);
     scene.wait_awake(200);
     assert_eq!((blamed(&scene, runs), blamed(&scene, killer)), (vec![0], vec![0]));
-    assert_eq!(scene.engine.volatile.suspects[&killer], set("0"));
+    assert_eq!(scene.engine.live.suspects[&killer], set("0"));
 }
 
 /// A job of four whose first two took a pilot down together: one more sets each aside.
@@ -210,7 +210,7 @@ fn of_two_last_chances_the_second_waits_for_the_first_and_other_jobs_do_not() {
     assert_eq!(bundles(&scene.report(pilot, brief(other, "0"))), []);
     assert_eq!(bundles(&scene.report(pilot, brief(id, "0"))), [(1, "1".into())]);
     scene.report(pilot, brief(id, "1"));
-    assert!(scene.engine.volatile.last_chances.is_empty());
+    assert!(scene.engine.live.last_chances.is_empty());
 }
 
 /// A job of which a pilot of two cores was lost with 2 to 501, and said last that it ran task 2; that has its last chance.
@@ -220,7 +220,7 @@ fn with_one_last_chance(scene: &mut Scene) -> JobId {
     assert_eq!(scene.take(lost), [(1, "0-1".into())]);
     scene.report(lost, brief(id, "0-1"));
     lose(scene, lost, id, "2");
-    assert_eq!(scene.engine.volatile.suspects[&id].first(), Some(2));
+    assert_eq!(scene.engine.live.suspects[&id].first(), Some(2));
     id
 }
 
@@ -228,7 +228,7 @@ fn with_one_last_chance(scene: &mut Scene) -> JobId {
 fn none_has_its_last_chance_beside_another_suspect() {
     let mut scene = Scene::new();
     let id = with_one_last_chance(&mut scene);
-    let other = 2 + scene.engine.volatile.suspects[&id].len();
+    let other = 2 + scene.engine.live.suspects[&id].len();
     let pilots = [scene.pilot(2), scene.pilot(2)];
     assert_eq!(scene.take(pilots[0]), [(1, format!("2,{other}"))], "beside what no lost pilot had");
     assert_eq!(scene.take(pilots[1]), [(1, "3-4".into())]);
@@ -251,7 +251,7 @@ fn a_last_chance_waits_until_a_pilot_has_no_suspect() {
     assert!(scene.explain(Query::ExplainTask(TaskId { job: id, index: 2 })).iter().any(apart));
     assert!(!scene.explain(Query::ExplainTask(TaskId { job: id, index: 6 })).iter().any(apart));
     assert!(scene.explain(Query::ExplainJob(id)).iter().any(apart));
-    let others = scene.engine.volatile.suspects[&id].clone();
+    let others = scene.engine.live.suspects[&id].clone();
     let jobs = vec![brief(id, "4-5")];
     scene.pull(pilots[1], Pull { report: Some(Report { seq: 2, jobs }), is_hungry: false, ..hungry() });
     assert_eq!(set(&scene.take(pilots[1])[0].1).intersection(&others), set("2"));
@@ -283,7 +283,7 @@ fn what_was_blamed_is_suspect_after_a_restart_too() {
     assert_eq!(scene.take(last), [(1, "0".into())]);
     lose(&mut scene, last, id, "0");
     scene.restart();
-    assert_eq!(scene.engine.volatile.suspects[&id], set("0-3"));
+    assert_eq!(scene.engine.live.suspects[&id], set("0-3"));
     let pilot = scene.pilot(2);
     assert_eq!(scene.take(pilot), [(1, "0".into())], "it has its last chance, and all others are suspect");
     assert_eq!(bundles(&scene.report(pilot, brief(id, "0"))), [(1, "1-2".into())]);
@@ -305,7 +305,7 @@ fn who_comes_back_with_what_another_was_lost_with_does_not_clear_it() {
     let holds = Some(Holdings { asked, tasks: vec![held], templates: vec![] });
     scene.pull(back, Pull { holds, is_hungry: false, ..hungry() });
     assert_eq!(scene.engine.durable().jobs()[&id].troubled[&0].n_crash(), 1);
-    assert_eq!(scene.engine.volatile.suspects[&id], set("0-1"));
+    assert_eq!(scene.engine.live.suspects[&id], set("0-1"));
 }
 
 #[test]
@@ -330,18 +330,18 @@ fn what_was_blamed_is_suspect_until_it_is_over() {
     scene.take(pilot);
     scene.report(pilot, brief(id, "1-6"));
     scene.fail(pilot, id, 7, FailureKind::Exit { code: 1 });
-    assert_eq!(scene.engine.volatile.suspects[&id], set("7-251"));
+    assert_eq!(scene.engine.live.suspects[&id], set("7-251"));
     scene.report(pilot, brief(id, "7"));
     scene.fail(pilot, id, 8, FailureKind::Exit { code: 1 });
-    assert_eq!(scene.engine.volatile.suspects[&id], set("9-251"), "8 was only held");
+    assert_eq!(scene.engine.live.suspects[&id], set("9-251"), "8 was only held");
 }
 
 #[test]
 fn what_is_opened_again_leaves_others_suspect() {
     let mut scene = Scene::new();
     let id = with_one_last_chance(&mut scene);
-    let suspects = scene.engine.volatile.suspects[&id].clone();
+    let suspects = scene.engine.live.suspects[&id].clone();
     scene.change(id, JobChange::Cancel(Some(set("9999"))));
     scene.change(id, JobChange::Retry(Some(set("9999"))));
-    assert_eq!(scene.engine.volatile.suspects[&id], suspects);
+    assert_eq!(scene.engine.live.suspects[&id], suspects);
 }

@@ -95,7 +95,7 @@ fn a_suspended_allocation_that_ends_is_gone() {
         scene.listed(&[]);
     }
     assert_eq!(state(&mut scene), "ended");
-    assert!(scene.engine.volatile.suspended.is_empty());
+    assert!(scene.engine.live.suspended.is_empty());
 }
 
 #[test]

@@ -35,10 +35,10 @@ impl Turn<'_> {
 
     fn agrees(&mut self, id: PilotId, pull: &Pull) -> bool {
         let acknowledged = self.durable.pilots().get(&id).map(|pilot| pilot.acknowledged);
-        let Some(state) = self.volatile.pilots.get_mut(&id).filter(|state| state.is_synced) else {
+        let Some(state) = self.live.pilots.get_mut(&id).filter(|state| state.is_synced) else {
             return true;
         };
-        if pull.epoch != self.volatile.epoch {
+        if pull.epoch != self.live.epoch {
             return true;
         }
         let (seen, confirmed) = (pull.part_seen, state.confirmed);
@@ -71,7 +71,7 @@ impl Turn<'_> {
     /// A pilot has been answered by a later life of the manager than this one, as by the original of a folder of which this
     /// is a copy: it is not commanded here, nor given up.
     pub(in crate::engine) fn leave_to_other_life(&mut self, request: RequestId, id: PilotId, epoch: u64) {
-        if let Some(state) = self.volatile.pilots.get_mut(&id) {
+        if let Some(state) = self.live.pilots.get_mut(&id) {
             state.last_heard = self.now;
         }
         self.doubt(id, Doubt::OtherLife { epoch });
@@ -81,16 +81,16 @@ impl Turn<'_> {
     /// The pilot must say what it holds. Until then it keeps what it was leased.
     pub(in crate::engine) fn lose_step(&mut self, id: PilotId) {
         self.supersede(id);
-        let Some(state) = self.volatile.pilots.get_mut(&id).filter(|state| state.is_synced) else { return };
+        let Some(state) = self.live.pilots.get_mut(&id).filter(|state| state.is_synced) else { return };
         state.is_synced = false;
         state.asked = None;
-        self.volatile.n_unsynced += 1;
-        self.volatile.set_idle(self.durable, id, None);
+        self.live.n_unsynced += 1;
+        self.live.set_idle(self.durable, id, None);
     }
 
     /// Tells those who watch, once for each pilot.
     pub(in crate::engine) fn doubt(&mut self, pilot: PilotId, what: Doubt) {
-        let Some(state) = self.volatile.pilots.get_mut(&pilot) else { return };
+        let Some(state) = self.live.pilots.get_mut(&pilot) else { return };
         if !std::mem::replace(&mut state.is_doubt_told, true) {
             self.notify(Notice::PilotDoubted { pilot, what });
         }
@@ -103,13 +103,13 @@ impl Turn<'_> {
         let Some(submitted_at) = self.durable.jobs().get(&job).map(|job| job.submitted_at) else {
             return TaskSet::new();
         };
-        if submitted_at <= self.volatile.started_at && self.is_trusted(id) {
+        if submitted_at <= self.live.started_at && self.is_trusted(id) {
             return tasks.clone();
         }
-        let state = self.volatile.pilots.get(&id);
+        let state = self.live.pilots.get(&id);
         let of_state = state.into_iter().flat_map(|state| [state.leases.get(&job), state.revoked.get(&job)]);
         let mut others = tasks.clone();
-        let former = self.volatile.former.get(&id).and_then(|former| former.get(&job));
+        let former = self.live.former.get(&id).and_then(|former| former.get(&job));
         for known in of_state.flatten().chain(former) {
             others.remove_all(known);
         }
@@ -129,7 +129,7 @@ impl Turn<'_> {
 
     fn refuse_results(&mut self, id: PilotId, job: JobId, n_tasks: u64) {
         if n_tasks > 0 {
-            self.volatile.n_refused = self.volatile.n_refused.saturating_add(n_tasks);
+            self.live.n_refused = self.live.n_refused.saturating_add(n_tasks);
             self.doubt(id, Doubt::NotLeased { job, n_tasks });
         }
     }
@@ -139,7 +139,7 @@ impl Turn<'_> {
         let mut others = told_of(held);
         others.remove_all(leased);
         let is_known = self.durable.jobs().contains_key(&held.job);
-        let Some(state) = self.volatile.pilots.get_mut(&id).filter(|_| !others.is_empty()) else { return };
+        let Some(state) = self.live.pilots.get_mut(&id).filter(|_| !others.is_empty()) else { return };
         state.disowned.entry(held.job).or_default().insert_all(&others);
         // A store that was put back from a backup has forgotten jobs.
         if is_known {
@@ -149,17 +149,17 @@ impl Turn<'_> {
 
     /// A pilot is given up: should it come back, results of what it holds now are taken if nobody else's have come.
     pub(in crate::engine) fn keep_former(&mut self, id: PilotId) {
-        let Some(state) = self.volatile.pilots.get(&id) else { return };
-        let former = self.volatile.former.entry(id).or_default();
+        let Some(state) = self.live.pilots.get(&id) else { return };
+        let former = self.live.former.entry(id).or_default();
         for (job, tasks) in state.leases.iter().chain(&state.revoked) {
             former.entry(*job).or_default().insert_all(tasks);
         }
         if former.is_empty() {
-            self.volatile.former.remove(&id);
+            self.live.former.remove(&id);
         }
         // Those that came first are the least likely to come back.
-        while self.volatile.former.len() > N_FORMER_MAX {
-            self.volatile.former.pop_first();
+        while self.live.former.len() > N_FORMER_MAX {
+            self.live.former.pop_first();
         }
     }
 
@@ -167,11 +167,11 @@ impl Turn<'_> {
     /// manager, whose leases nobody knows, and has not been asked in this one.
     pub(in crate::engine) fn is_trusted(&self, id: PilotId) -> bool {
         let is_of_before = self.durable.pilots().get(&id).is_some_and(|pilot| self.is_of_before(pilot));
-        is_of_before && !self.volatile.told.contains_key(&id)
+        is_of_before && !self.live.told.contains_key(&id)
     }
 
     fn is_of_before(&self, pilot: &Pilot) -> bool {
-        let started_at = self.volatile.started_at;
+        let started_at = self.live.started_at;
         let allocation = || self.durable.allocations().get(&pilot.allocation);
         let is_process_of_before =
             || pilot.born_at <= started_at && allocation().is_some_and(|held| held.intended_at < started_at);
@@ -189,7 +189,7 @@ impl Turn<'_> {
             Some(_) => GoesOn::AsExpected,
             None => GoesOn::WithAny,
         };
-        self.volatile.told.insert(id, goes_on);
+        self.live.told.insert(id, goes_on);
     }
 
     /// Whether a report of that number is the next one. One that comes after a gap is taken once from a pilot of before:
@@ -199,7 +199,7 @@ impl Turn<'_> {
         if seq == expected {
             return true;
         }
-        let may_skip = match self.volatile.told.get_mut(&id) {
+        let may_skip = match self.live.told.get_mut(&id) {
             Some(goes_on) if matches!(goes_on, GoesOn::WithAny) || *goes_on == GoesOn::With(seq) => {
                 *goes_on = GoesOn::AsExpected;
                 true

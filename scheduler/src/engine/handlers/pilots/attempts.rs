@@ -7,7 +7,7 @@ use crate::{
         handlers::pilots::ends::EndOfPilot,
         interface::notice::Notice,
         record::{CancelCause, DrainCause, FailedAttempt, JobResult, Record, Totals, Verdict},
-        state::{job::Trouble, learned::experience::Experience},
+        state::{job::Trouble, learned::experience::Statistics},
         turn::Turn,
     },
     ids::{JobId, PilotId, TaskId},
@@ -63,7 +63,7 @@ impl Turn<'_> {
             results.iter().map(|r| (r.job, r.failures.clone())).collect();
         let n_done: u64 = closed.iter().map(|(_, tasks)| tasks.len()).sum();
         let outdone = self.outdone(&results, pilot);
-        self.volatile.note_beside(self.durable, pilot, &results, self.now);
+        self.live.note_beside(self.durable, pilot, &results, self.now);
         self.note_seen(pilot, &results);
         self.record(Record::Reported { pilot, seq: report.seq, results, at: self.now });
         self.note_news(pilot, &failed, &returned);
@@ -88,10 +88,10 @@ impl Turn<'_> {
         let platform =
             self.durable.pilots().get(&pilot).and_then(|p| self.durable.platforms().get(&p.platform));
         if platform.is_some_and(|spec| spec.limits.user_core_time_max.is_some()) {
-            self.volatile.stir_all();
+            self.live.stir_all();
         }
         for job in jobs {
-            self.volatile.recount(self.settings, self.durable, job);
+            self.live.recount(self.settings, self.durable, job);
             self.stop_failing_job(job);
             self.close_if_over(job);
             self.notify(Notice::JobChanged(job));
@@ -123,12 +123,12 @@ impl Turn<'_> {
         let known = self.durable.pilots().get(&pilot).and_then(|p| self.durable.learned().get(&p.platform));
         let application = self.durable.jobs().get(&job).map(|job| &job.request.application);
         let known = known.zip(application).and_then(|(known, application)| known.get(application));
-        known.is_none_or(Experience::is_young)
+        known.is_none_or(Statistics::is_young)
     }
 
     /// Failures that may be from before the task was opened again: it is to be tried once more.
     fn doubtful_failures(&self, pilot: PilotId, part: &JobReport) -> TaskSet {
-        let state = self.volatile.pilots.get(&pilot);
+        let state = self.live.pilots.get(&pilot);
         let is_doubtful = |index: &u64| {
             state.is_some_and(|state| state.is_doubtful(TaskId { job: part.job, index: *index }))
         };
@@ -140,7 +140,7 @@ impl Turn<'_> {
         let job = self.durable.jobs().get(&part.job)?;
         let accepted = part.successes.tasks.intersection(&job.open);
         let successes = part.successes.restricted_to(&accepted);
-        let state = self.volatile.pilots.get(&pilot);
+        let state = self.live.pilots.get(&pilot);
         let mut seen = TaskSet::new();
         let failures: Vec<FailedAttempt> = part
             .failures
@@ -233,9 +233,9 @@ impl Turn<'_> {
             self.revoke(job, tasks, Some(pilot));
         }
         if !tasks.is_empty() {
-            self.volatile.clear_suspects(job, tasks);
-            self.volatile.clear_last_chances(job, tasks);
-            if self.volatile.n_crash_most.get(&job).is_some_and(|n_crash| *n_crash > 1) {
+            self.live.clear_suspects(job, tasks);
+            self.live.clear_last_chances(job, tasks);
+            if self.live.n_crash_most.get(&job).is_some_and(|n_crash| *n_crash > 1) {
                 self.note_last_chances(job);
             }
             self.note_node_success(pilot);
@@ -247,13 +247,13 @@ impl Turn<'_> {
         for failure in failures {
             let one = TaskSet::from(failure.index..failure.index + 1);
             self.unlease(pilot, job, &one);
-            self.volatile.is_patient_again(job, failure.index);
+            self.live.is_patient_again(job, failure.index);
             self.clear_unblamed(job, &one);
             if failure.kind == FailureKind::Preempted {
                 self.suspect_ended(job, failure.index);
             }
             if failure.verdict == Verdict::Final {
-                self.volatile.clear_last_chances(job, &one);
+                self.live.clear_last_chances(job, &one);
             }
             self.make_ready(job, &one);
             self.note_node_failure(pilot, job, &failure.kind);
@@ -264,14 +264,14 @@ impl Turn<'_> {
     }
 
     fn note_node_success(&mut self, pilot: PilotId) {
-        if let Some(state) = self.volatile.pilots.get_mut(&pilot) {
+        if let Some(state) = self.live.pilots.get_mut(&pilot) {
             state.n_node_failures = 0;
         }
     }
 
     /// A node that fails what others can do, again and again, is drained.
     fn note_node_failure(&mut self, pilot: PilotId, job: JobId, kind: &FailureKind) {
-        let Some(state) = self.volatile.pilots.get_mut(&pilot) else { return };
+        let Some(state) = self.live.pilots.get_mut(&pilot) else { return };
         if kind.blame() != Blame::Node {
             state.n_node_failures = 0;
             return;

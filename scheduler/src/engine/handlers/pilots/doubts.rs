@@ -55,18 +55,14 @@ impl Turn<'_> {
         n_done: u64,
         failed: &[(JobId, Vec<FailedAttempt>)],
     ) {
-        let elsewhere = Elsewhere {
-            settings: self.settings,
-            durable: self.durable,
-            volatile: self.volatile,
-            now: self.now,
-        };
+        let elsewhere =
+            Elsewhere { settings: self.settings, durable: self.durable, live: self.live, now: self.now };
         let all_failed = failed.iter().filter(|(_, failures)| failures.iter().any(is_of_place));
         let others: BTreeSet<JobId> =
             all_failed.map(|(job, _)| *job).filter(|job| elsewhere.is_any_other(id, *job)).collect();
-        let (durable, volatile) = (&*self.durable, &mut *self.volatile);
+        let (durable, live) = (&*self.durable, &mut *self.live);
         let Some(pilot) = durable.pilots().get(&id) else { return };
-        let Some(state) = volatile.pilots.get_mut(&id) else { return };
+        let Some(state) = live.pilots.get_mut(&id) else { return };
         if n_done > 0 {
             (state.is_doubted, state.paused_until, state.n_pauses, state.row_began) = (false, None, 0, None);
         }
@@ -90,7 +86,7 @@ impl Turn<'_> {
             let pause = PAUSE.times(1 << state.n_pauses.min(10)).min(PAUSE_MAX);
             let until = self.now + pause;
             (state.n_pauses, state.paused_until) = (state.n_pauses + 1, Some(until));
-            self.volatile.arm_pilot(id, until);
+            self.live.arm_pilot(id, until);
         }
         self.drain_if_proved(id);
     }
@@ -115,9 +111,9 @@ impl Turn<'_> {
 
     /// Sees to it that the pilot is looked at when its pause is over.
     pub(in crate::engine) fn arm_pause(&mut self, id: PilotId) {
-        let until = self.volatile.pilots.get(&id).and_then(|state| state.paused_until);
+        let until = self.live.pilots.get(&id).and_then(|state| state.paused_until);
         if let Some(until) = until {
-            self.volatile.arm_pilot(id, until);
+            self.live.arm_pilot(id, until);
         }
     }
 
@@ -125,7 +121,7 @@ impl Turn<'_> {
     /// another pilot there would do no better.
     fn is_mate_well(&self, id: PilotId, pilot: &Pilot) -> bool {
         let first = (pilot.platform, Resources::default());
-        let kinds = self.volatile.capacities.range(first..);
+        let kinds = self.live.capacities.range(first..);
         let kinds = kinds.take_while(|((platform, _), _)| *platform == pilot.platform);
         let mates = kinds.flat_map(|(_, mates)| mates).filter(|mate| **mate != id).take(N_MATES);
         mates.filter_map(|mate| self.durable.pilots().get(mate)).any(|mate| {
@@ -136,9 +132,9 @@ impl Turn<'_> {
 
     /// A pilot's pause is over: it gets a task to show whether its node is mended.
     pub(in crate::engine) fn end_pause(&mut self, id: PilotId) {
-        let Some(state) = self.volatile.pilots.get_mut(&id) else { return };
+        let Some(state) = self.live.pilots.get_mut(&id) else { return };
         if state.paused_until.take_if(|until| *until <= self.now).is_some() {
-            self.volatile.commanded.insert(id);
+            self.live.commanded.insert(id);
         }
     }
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use crate::{
     engine::{
-        live::volatile::Volatile,
-        record::{Record, effort::EffortOf},
+        live::Live,
+        record::{Record, effort::ResourceUse},
         state::learned::neighbours::KEPT_AFTER,
         turn::Turn,
     },
@@ -24,8 +24,8 @@ impl Turn<'_> {
         let Some(platform) = self.durable.pilots().get(&id).map(|pilot| pilot.platform) else { return };
         for (job, more) in moved.iter().take(N_TOLD_MAX).filter(|(_, more)| !more.is_none()) {
             if self.durable.jobs().contains_key(job) {
-                self.volatile.moved.entry((*job, platform)).or_default().add(more);
-                self.volatile.arm_measured(self.now + KEPT_AFTER);
+                self.live.moved.entry((*job, platform)).or_default().add(more);
+                self.live.arm_measured(self.now + KEPT_AFTER);
             }
         }
     }
@@ -35,11 +35,11 @@ impl Turn<'_> {
         let Some(platform) = self.durable.pilots().get(&id).map(|pilot| pilot.platform) else { return };
         for effort in efforts.iter().take(N_TOLD_MAX).filter(|effort| effort.n > 0) {
             let Some(job) = self.durable.jobs().get(&effort.job) else { continue };
-            let sums = self.volatile.efforts_of(platform, &job.request.application);
+            let sums = self.live.efforts_of(platform, &job.request.application);
             sums.n = sums.n.saturating_add(effort.n);
             sums.io_bytes = sums.io_bytes.saturating_add(effort.io_bytes);
             sums.prepared_us = sums.prepared_us.saturating_add(effort.prepared_us);
-            self.volatile.arm_measured(self.now + KEPT_AFTER);
+            self.live.arm_measured(self.now + KEPT_AFTER);
         }
     }
 
@@ -48,21 +48,21 @@ impl Turn<'_> {
         let Some(platform) = self.durable.pilots().get(&id).map(|pilot| pilot.platform) else { return };
         for (job, us) in starved.iter().take(N_TOLD_MAX).filter(|(_, us)| *us > 0) {
             let Some(job) = self.durable.jobs().get(job) else { continue };
-            let sums = self.volatile.efforts_of(platform, &job.request.application);
+            let sums = self.live.efforts_of(platform, &job.request.application);
             sums.starved_us = sums.starved_us.saturating_add(*us);
-            self.volatile.arm_measured(self.now + KEPT_AFTER);
+            self.live.arm_measured(self.now + KEPT_AFTER);
             self.note_starved_there(platform, Span(*us));
         }
     }
 
     /// They are written down, a record for each platform.
     pub(in crate::engine) fn keep_efforts(&mut self) {
-        let mut by_platform = BTreeMap::<PlatformId, Vec<EffortOf>>::new();
-        for ((platform, _), effort) in std::mem::take(&mut self.volatile.efforts) {
+        let mut by_platform = BTreeMap::<PlatformId, Vec<ResourceUse>>::new();
+        for ((platform, _), effort) in std::mem::take(&mut self.live.efforts) {
             by_platform.entry(platform).or_default().push(effort);
         }
         let mut moved = BTreeMap::<PlatformId, Vec<(JobId, MovedBytes)>>::new();
-        for ((job, platform), bytes) in std::mem::take(&mut self.volatile.moved) {
+        for ((job, platform), bytes) in std::mem::take(&mut self.live.moved) {
             moved.entry(platform).or_default().push((job, bytes));
             by_platform.entry(platform).or_default();
         }
@@ -73,11 +73,11 @@ impl Turn<'_> {
     }
 }
 
-impl Volatile {
+impl Live {
     /// What was told of an application's tasks on a platform and is not written down yet.
-    fn efforts_of(&mut self, platform: PlatformId, application: &str) -> &mut EffortOf {
+    fn efforts_of(&mut self, platform: PlatformId, application: &str) -> &mut ResourceUse {
         let key = (platform, application.to_owned());
-        self.efforts.entry(key).or_insert_with(|| EffortOf {
+        self.efforts.entry(key).or_insert_with(|| ResourceUse {
             application: application.to_owned(),
             n: 0,
             io_bytes: 0,

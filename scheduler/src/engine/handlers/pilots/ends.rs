@@ -53,7 +53,7 @@ impl Turn<'_> {
         let this = self.durable.weight(pilot, alike.unwrap_or_default(), is_signalled, now);
         // Who asks for one lost pilot at most wants no second one; tasks of profiling runs have their places.
         let is_strict = job.request.crash_limit == 1
-            || self.volatile.jobs.get(&task.job).is_some_and(|leases| leases.profiled_on.is_some());
+            || self.live.jobs.get(&task.job).is_some_and(|leases| leases.profiled_on.is_some());
         let n_limits = if is_alone || is_strict { 1 } else { 2 };
         let so_far = before.saturating_add(this);
         if this > 0 && so_far >= limit_of(job).saturating_mul(n_limits) {
@@ -72,7 +72,7 @@ impl Turn<'_> {
     pub(in crate::engine) fn ran_alone(&self, id: PilotId, task: TaskId, others: &BTreeSet<TaskId>) -> bool {
         let platform = self.durable.pilots().get(&id).map(|pilot| pilot.platform);
         let ends = platform.and_then(|platform| self.durable.ends_of(platform));
-        let runs_another = self.volatile.pilots.get(&id).is_some_and(|state| {
+        let runs_another = self.live.pilots.get(&id).is_some_and(|state| {
             let of_job = |(job, tasks): (&JobId, &TaskSet)| match *job == task.job {
                 true => tasks.len() > u64::from(tasks.contains(task.index)),
                 false => !tasks.is_empty(),

@@ -24,7 +24,7 @@ const NO_MANAGER: &str = "no manager runs, so nobody looks whether it is there";
 impl Reader<'_> {
     /// Whether nobody looks after an allocation that may be there, as its platform is not configured, or is another one.
     pub(in crate::engine) fn is_forsaken(&self, held: &Allocation) -> bool {
-        let state = self.volatile.platforms.get(&held.platform);
+        let state = self.live.platforms.get(&held.platform);
         held.may_be_there() && (held.is_left_behind || state.is_none_or(|state| !state.is_attached))
     }
 
@@ -92,7 +92,7 @@ impl Turn<'_> {
 
     /// What may be left on platforms when the manager ends, beside what it has cancelled.
     pub(in crate::engine) fn left_there(&self) -> Vec<LeftThere> {
-        let reader = Reader::new(self.settings, self.durable, self.volatile, self.now);
+        let reader = Reader::new(self.settings, self.durable, self.live, self.now);
         let mut left: Vec<LeftThere> = Vec::new();
         for held in self.durable.allocations().values().filter(|held| held.may_be_there()) {
             let has_left = |id: &PilotId| self.durable.pilots().get(id).is_some_and(|pilot| pilot.has_left);

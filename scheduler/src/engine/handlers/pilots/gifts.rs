@@ -7,9 +7,9 @@ use std::{cmp::Reverse, collections::BTreeSet, ops::Bound};
 
 use crate::{
     engine::{
-        dispatch::{choice::has_room_for_templates, elsewhere::Elsewhere, offer::Offer},
+        dispatch::{choice::has_room_for_templates, elsewhere::Elsewhere, offer::PilotCapacity},
         interface::{RequestId, answer::Answer, refusal::Refusal},
-        live::{pilots::pilot_state::PilotState, platform::limits, volatile::Volatile},
+        live::{Live, pilots::pilot_state::PilotState, platform::limits},
         turn::Turn,
     },
     ids::{JobId, PilotId, PlatformId},
@@ -28,7 +28,7 @@ const N_LOOKED_AT: usize = 1_000;
 /// … and not sooner again on the same platform.
 const HUNT_PAUSE: Span = Span::from_millis(10);
 
-impl Volatile {
+impl Live {
     fn note_gift(&mut self, giver: PilotId, to: PilotId, n_tasks: u64) {
         // Whoever is gone is not asked how many those were.
         if let Some(giver) = self.pilots.get_mut(&giver) {
@@ -67,7 +67,7 @@ impl Turn<'_> {
             Err(refusal) => return self.refuse(request, refusal),
         };
         let victim = self.where_most_waits(platform, thief);
-        if let Some(state) = victim.and_then(|victim| self.volatile.pilots.get_mut(&victim)) {
+        if let Some(state) = victim.and_then(|victim| self.live.pilots.get_mut(&victim)) {
             state.n_asked_in_vain = state.n_asked_in_vain.saturating_add(1);
         }
         victim.inspect(|victim| self.command(*victim, PilotCommand::Give { to: thief }));
@@ -78,12 +78,12 @@ impl Turn<'_> {
     /// who asks at the same moment: pulls would wait.
     fn where_most_waits(&mut self, platform: PlatformId, thief: PilotId) -> Option<PilotId> {
         let now = self.now;
-        let state = self.volatile.platforms.get_mut(&platform)?;
+        let state = self.live.platforms.get_mut(&platform)?;
         if state.hunted_at.is_some_and(|at| now < at + HUNT_PAUSE) {
             return None;
         }
         state.hunted_at = Some(now);
-        let pilots = &self.volatile.pilots;
+        let pilots = &self.live.pilots;
         let after = pilots.range((Bound::Excluded(thief), Bound::Unbounded));
         let is_there =
             |id: &PilotId| self.durable.pilots().get(id).is_some_and(|one| one.platform == platform);
@@ -102,7 +102,7 @@ impl Turn<'_> {
 
     /// The policy is another one.
     pub(in crate::engine) fn tell_all_stealing(&mut self, policy: PilotStealing) {
-        let pilots: Vec<PilotId> = self.volatile.pilots.keys().copied().collect();
+        let pilots: Vec<PilotId> = self.live.pilots.keys().copied().collect();
         for id in pilots {
             self.command(id, PilotCommand::Steal { policy });
         }
@@ -127,8 +127,8 @@ impl Turn<'_> {
             is_any_left |= passed.len() < tasks.len();
             let Some(job) = self.durable.jobs().get(&job_id).filter(|_| !passed.is_empty()) else { continue };
             let tried = job.tried(&passed);
-            self.volatile.not_ready(job_id, &passed);
-            self.volatile.note_gift(giver, to, passed.len());
+            self.live.not_ready(job_id, &passed);
+            self.live.note_gift(giver, to, passed.len());
             self.lease(to, job_id, &passed);
             self.send_part(to, vec![Bundle { job: job_id, tasks: passed, tried, is_given: true }]);
             takers.insert(to);
@@ -142,18 +142,18 @@ impl Turn<'_> {
     /// Those of these tasks that the pilot may have from the giver: on the same platform, so that what users,
     /// applications and policies have there stays as it is.
     fn that_may_go(&self, giver: PilotId, to: PilotId, job_id: JobId, tasks: &TaskSet) -> Option<TaskSet> {
-        let (durable, volatile) = (&*self.durable, &*self.volatile);
+        let (durable, live) = (&*self.durable, &*self.live);
         let platform = durable.pilots().get(&giver)?.platform;
-        let (state, job) = (volatile.pilots.get(&to)?, durable.jobs().get(&job_id)?);
-        let leases = volatile.jobs.get(&job_id).filter(|leases| leases.profiled_on.is_none())?;
-        let offer = Offer::new(self.settings, durable, volatile, self.now, to)?;
+        let (state, job) = (live.pilots.get(&to)?, durable.jobs().get(&job_id)?);
+        let leases = live.jobs.get(&job_id).filter(|leases| leases.profiled_on.is_none())?;
+        let offer = PilotCapacity::new(self.settings, durable, live, self.now, to)?;
         let is_for_others = state.keeps_for.is_some_and(|kept| kept.job != job_id);
         // What is not sent at once might be over, or its pilot lost with it, before it is.
         let is_listening = state.parked.is_some();
         let takes = giver != to
             && is_listening
             && !state.is_doubted
-            && !volatile.holds_alone(state)
+            && !live.holds_alone(state)
             && self.takes_tasks(to)
             && !is_for_others
             && !job.is_paused;
@@ -161,22 +161,22 @@ impl Turn<'_> {
             return None;
         }
         let none = Bundle { job: job_id, tasks: TaskSet::new(), tried: Vec::new(), is_given: true };
-        if !has_room_for_templates(self.settings, durable, volatile, to, &[none]) {
+        if !has_room_for_templates(self.settings, durable, live, to, &[none]) {
             return None;
         }
         let mut ready = tasks.intersection(&leases.ready);
-        ready.remove_all(&volatile.not_for(to, job_id));
-        let elsewhere = Elsewhere { settings: self.settings, durable, volatile, now: self.now };
+        ready.remove_all(&live.not_for(to, job_id));
+        let elsewhere = Elsewhere { settings: self.settings, durable, live, now: self.now };
         ready.remove_all(&elsewhere.not_for(to, job_id));
         // As many as would be sent to it of the shortest ones.
         let depth = self.settings.prefetch_tasks_max.max(1);
         let n_slots = self.n_slots(to, job_id);
         let n_most = match offer.is_careful(job_id) {
-            true => volatile.most_at_a_time(job_id, n_slots),
+            true => live.most_at_a_time(job_id, n_slots),
             false => n_slots.saturating_mul(depth),
         };
         let n_held = state.leases.get(&job_id).map_or(0, TaskSet::len);
-        let n_allowed = limits::n_allowed(durable, volatile, platform, job);
+        let n_allowed = limits::n_allowed(durable, live, platform, job);
         Some(ready.take_first(n_most.saturating_sub(n_held).min(n_allowed)))
     }
 }

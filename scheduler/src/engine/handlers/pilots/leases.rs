@@ -9,7 +9,7 @@ use crate::{
 impl Turn<'_> {
     /// Gives tasks to a pilot. They must be out of the ready set already. Those that it has count once.
     pub(in crate::engine) fn lease(&mut self, pilot: PilotId, job: JobId, tasks: &TaskSet) {
-        self.volatile.lease(self.settings, self.durable, pilot, job, tasks);
+        self.live.lease(self.settings, self.durable, pilot, job, tasks);
     }
 
     /// Takes tasks from a pilot; gives those that it held.
@@ -17,7 +17,7 @@ impl Turn<'_> {
         let Some(request) = self.durable.jobs().get(&job).map(|job| &job.request) else {
             return TaskSet::new();
         };
-        let taken = self.volatile.with_pilot(pilot, |state| {
+        let taken = self.live.with_pilot(pilot, |state| {
             let held = state.leases.get_mut(&job)?;
             let taken = held.intersection(tasks);
             held.remove_all(&taken);
@@ -30,23 +30,23 @@ impl Turn<'_> {
         });
         let Some((taken, is_last, is_idle)) = taken.flatten() else { return TaskSet::new() };
         if is_idle {
-            self.volatile.set_idle(self.durable, pilot, Some(self.now));
+            self.live.set_idle(self.durable, pilot, Some(self.now));
         }
-        if let Some(leases) = self.volatile.jobs.get_mut(&job) {
+        if let Some(leases) = self.live.jobs.get_mut(&job) {
             leases.n_leased -= taken.len();
             if is_last {
                 leases.holders.remove(&pilot);
             }
         }
-        self.volatile.note_held_on(self.durable, pilot, job, |held| held - taken.len());
+        self.live.note_held_on(self.durable, pilot, job, |held| held - taken.len());
         self.forget_running(pilot, job, &taken);
-        self.volatile.recount(self.settings, self.durable, job);
+        self.live.recount(self.settings, self.durable, job);
         taken
     }
 
     /// Replaces what the pilot says it is running; only what it holds counts.
     pub(in crate::engine) fn note_running(&mut self, pilot: PilotId, running: &[(JobId, TaskSet)]) {
-        let Some(state) = self.volatile.pilots.get_mut(&pilot) else { return };
+        let Some(state) = self.live.pilots.get_mut(&pilot) else { return };
         let mut now_running = std::collections::BTreeMap::new();
         for (job, tasks) in running {
             if let Some(held) = state.leases.get(job) {
@@ -59,23 +59,23 @@ impl Turn<'_> {
         let before = std::mem::replace(&mut state.running, now_running);
         let jobs: Vec<JobId> = before.keys().chain(state.running.keys()).copied().collect();
         for (job, tasks) in before {
-            if let Some(leases) = self.volatile.jobs.get_mut(&job) {
+            if let Some(leases) = self.live.jobs.get_mut(&job) {
                 leases.n_running -= tasks.len();
             }
         }
         for (job, tasks) in &state.running {
-            if let Some(leases) = self.volatile.jobs.get_mut(job) {
+            if let Some(leases) = self.live.jobs.get_mut(job) {
                 leases.n_running += tasks.len();
             }
         }
         for job in jobs {
-            self.volatile.recount(self.settings, self.durable, job);
+            self.live.recount(self.settings, self.durable, job);
             self.notify(Notice::JobChanged(job));
         }
     }
 
     fn forget_running(&mut self, pilot: PilotId, job: JobId, tasks: &TaskSet) {
-        let Some(state) = self.volatile.pilots.get_mut(&pilot) else { return };
+        let Some(state) = self.live.pilots.get_mut(&pilot) else { return };
         let Some(running) = state.running.get_mut(&job) else { return };
         let n_before = running.len();
         running.remove_all(tasks);
@@ -83,7 +83,7 @@ impl Turn<'_> {
         if running.is_empty() {
             state.running.remove(&job);
         }
-        if let Some(leases) = self.volatile.jobs.get_mut(&job) {
+        if let Some(leases) = self.live.jobs.get_mut(&job) {
             leases.n_running -= n_ended;
         }
     }
@@ -92,20 +92,20 @@ impl Turn<'_> {
     pub(in crate::engine) fn make_ready(&mut self, job: JobId, tasks: &TaskSet) {
         let Some(held) = self.durable.jobs().get(&job) else { return };
         let mut open = tasks.intersection(&held.open);
-        for (_, owed) in self.volatile.owed.range((job, PilotId(0))..=(job, PilotId(u64::MAX))) {
+        for (_, owed) in self.live.owed.range((job, PilotId(0))..=(job, PilotId(u64::MAX))) {
             open.remove_all(owed);
         }
-        if let Some(blocked) = self.volatile.graph.blocked(job) {
+        if let Some(blocked) = self.live.graph.blocked(job) {
             open.remove_all(blocked);
         }
         let mut ready = open.clone();
         for (index, trouble) in open.iter().flat_map(|range| held.troubled.range(range)) {
             if trouble.retry_at > self.now && ready.remove(*index) {
-                self.volatile.timers.insert((trouble.retry_at, Timer::Retry(TaskId { job, index: *index })));
+                self.live.timers.insert((trouble.retry_at, Timer::Retry(TaskId { job, index: *index })));
             }
         }
         let is_retried = !held.failed_at.is_empty();
-        self.volatile.add_ready(job, &ready);
+        self.live.add_ready(job, &ready);
         if is_retried {
             self.note_retried(job);
         }
@@ -113,7 +113,7 @@ impl Turn<'_> {
 
     /// A task's wait before its next attempt is over.
     pub(in crate::engine) fn retry_is_due(&mut self, task: TaskId) {
-        if self.volatile.holder(task).is_some() {
+        if self.live.holder(task).is_some() {
             return;
         }
         self.make_ready(task.job, &TaskSet::from(task.index..task.index + 1));
@@ -123,7 +123,7 @@ impl Turn<'_> {
 
     /// The pilot may still say something about tasks that are no longer its.
     pub(in crate::engine) fn note_revoked(&mut self, pilot: PilotId, job: JobId, tasks: &TaskSet) {
-        let Some(state) = self.volatile.pilots.get_mut(&pilot).filter(|_| !tasks.is_empty()) else { return };
+        let Some(state) = self.live.pilots.get_mut(&pilot).filter(|_| !tasks.is_empty()) else { return };
         state.revoked.entry(job).or_default().insert_all(tasks);
     }
 
@@ -131,7 +131,7 @@ impl Turn<'_> {
     pub(in crate::engine) fn note_doubtful(&mut self, pilot: PilotId, job: JobId, unreported: &TaskSet) {
         let Some(reopened) = self.durable.jobs().get(&job).map(|job| &job.reopened) else { return };
         let doubtful = unreported.intersection(reopened);
-        let Some(state) = self.volatile.pilots.get_mut(&pilot).filter(|_| !doubtful.is_empty()) else {
+        let Some(state) = self.live.pilots.get_mut(&pilot).filter(|_| !doubtful.is_empty()) else {
             return;
         };
         state.doubtful.insert(job, doubtful);
@@ -142,19 +142,19 @@ impl Turn<'_> {
     pub(in crate::engine) fn note_owed(&mut self, pilot: PilotId, job: JobId, tasks: &TaskSet) {
         let open = self.durable.jobs().get(&job).map(|job| tasks.intersection(&job.open));
         if let Some(open) = open.filter(|open| !open.is_empty()) {
-            self.volatile.owed.insert((job, pilot), open);
+            self.live.owed.insert((job, pilot), open);
         }
     }
 
     /// Of these tasks the pilot has told all that it had: what is open and held by nobody is ready.
     fn settle(&mut self, pilot: PilotId, job: JobId, tasks: &TaskSet) {
-        let Some(mut owed) = self.volatile.owed.remove(&(job, pilot)) else { return };
+        let Some(mut owed) = self.live.owed.remove(&(job, pilot)) else { return };
         let mut settled = owed.intersection(tasks);
         owed.remove_all(tasks);
         if !owed.is_empty() {
-            self.volatile.owed.insert((job, pilot), owed);
+            self.live.owed.insert((job, pilot), owed);
         }
-        for (_, held) in self.volatile.held(job) {
+        for (_, held) in self.live.held(job) {
             settled.remove_all(&held);
         }
         self.make_ready(job, &settled);
@@ -162,7 +162,7 @@ impl Turn<'_> {
 
     /// The pilot has nothing more to tell, or nobody will hear it.
     pub(in crate::engine) fn settle_all(&mut self, pilot: PilotId) {
-        let of_it = self.volatile.owed.iter().filter(|((_, of), _)| *of == pilot);
+        let of_it = self.live.owed.iter().filter(|((_, of), _)| *of == pilot);
         let all: Vec<(JobId, TaskSet)> = of_it.map(|((job, _), tasks)| (*job, tasks.clone())).collect();
         for (job, tasks) in all {
             self.settle(pilot, job, &tasks);
@@ -172,16 +172,16 @@ impl Turn<'_> {
     /// The pilot has said it.
     pub(in crate::engine) fn note_answered(&mut self, pilot: PilotId, job: JobId, tasks: &TaskSet) {
         self.settle(pilot, job, tasks);
-        if let Some(former) = self.volatile.former.get_mut(&pilot) {
+        if let Some(former) = self.live.former.get_mut(&pilot) {
             if let Some(held) = former.get_mut(&job) {
                 held.remove_all(tasks);
             }
             former.retain(|_, held| !held.is_empty());
             if former.is_empty() {
-                self.volatile.former.remove(&pilot);
+                self.live.former.remove(&pilot);
             }
         }
-        let Some(state) = self.volatile.pilots.get_mut(&pilot) else { return };
+        let Some(state) = self.live.pilots.get_mut(&pilot) else { return };
         for sets in [&mut state.revoked, &mut state.doubtful, &mut state.disowned] {
             if let Some(set) = sets.get_mut(&job) {
                 set.remove_all(tasks);
@@ -192,8 +192,8 @@ impl Turn<'_> {
 
     /// Takes tasks that are closed now away from whoever else holds them, and tells those to stop.
     pub(in crate::engine) fn revoke(&mut self, job: JobId, tasks: &TaskSet, except: Option<PilotId>) {
-        self.volatile.not_ready(job, tasks);
-        let holders = self.volatile.jobs.get(&job).map_or_else(Vec::new, |leases| {
+        self.live.not_ready(job, tasks);
+        let holders = self.live.jobs.get(&job).map_or_else(Vec::new, |leases| {
             leases.holders.iter().copied().filter(|holder| Some(*holder) != except).collect()
         });
         for holder in holders {

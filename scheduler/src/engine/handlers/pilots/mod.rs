@@ -50,7 +50,7 @@ impl Turn<'_> {
             return self.register_again(request, pilot, tag);
         }
         let is_late = Self::may_come_late(known);
-        if !(known.is_live() || is_late) || self.volatile.shutdown.is_some() {
+        if !(known.is_live() || is_late) || self.live.shutdown.is_some() {
             return self.refuse(request, Refusal::NoAllocation(tag));
         }
         if self.durable.joins_once(known.platform) && !known.is_unused() {
@@ -68,8 +68,7 @@ impl Turn<'_> {
         let id = PilotId(self.durable.pilots().last_key_value().map_or(1, |(last, _)| last.0 + 1));
         let born_at = crate::time::Time(self.now.0.saturating_sub(uptime.0));
         // One that the store has forgotten may hold tasks.
-        let is_of_before =
-            born_at <= self.volatile.started_at && known.intended_at < self.volatile.started_at;
+        let is_of_before = born_at <= self.live.started_at && known.intended_at < self.live.started_at;
         if is_late {
             self.comes_late(allocation, node.batch_id.clone());
         }
@@ -81,8 +80,8 @@ impl Turn<'_> {
             is_doubted: self.is_node_doubted(id),
             ..PilotState::default()
         };
-        self.volatile.add_pilot(self.durable, id, state);
-        self.volatile.arm_pilot(id, self.now + self.settings.heartbeat_limit);
+        self.live.add_pilot(self.durable, id, state);
+        self.live.arm_pilot(id, self.now + self.settings.heartbeat_limit);
         self.want_guide();
         self.tell_slots(id);
         self.tell_stealing(id);
@@ -93,7 +92,7 @@ impl Turn<'_> {
         self.note_pilot_came(allocation);
         if is_late {
             self.withdraw_excess(platform);
-            self.volatile.arm_platform(platform, self.now);
+            self.live.arm_platform(platform, self.now);
         }
         if let Some(why) = why {
             self.drain_pilot(id, why);
@@ -124,7 +123,7 @@ impl Turn<'_> {
     /// Somebody else comes with a pilot's join token, and comes again for a while. Tells those who watch, once for each
     /// pilot.
     fn note_second_join(&mut self, pilot: PilotId, tag: &str) {
-        let Some(state) = self.volatile.pilots.get_mut(&pilot) else { return };
+        let Some(state) = self.live.pilots.get_mut(&pilot) else { return };
         if state.second_join_at.replace(self.now).is_none() {
             self.notify(Notice::JoinedTwice { pilot, tag: tag.to_owned() });
         }
@@ -150,7 +149,7 @@ impl Turn<'_> {
         if let Some(same) = mates.iter().copied().find(|id| place(id) == (&node.hostname, node.rank)) {
             return yields(same);
         }
-        let heard = |id: &&PilotId| self.volatile.pilots.get(*id).map(|state| state.last_heard);
+        let heard = |id: &&PilotId| self.live.pilots.get(*id).map(|state| state.last_heard);
         let Some(longest) = mates.iter().min_by_key(heard).filter(|_| mates.len() >= held.n_nodes as usize)
         else {
             return Ok(None);
@@ -167,7 +166,7 @@ impl Turn<'_> {
     /// Whether a pilot has been silent for its heartbeat limit.
     fn is_silent(&self, id: PilotId) -> bool {
         let limit = self.settings.heartbeat_limit;
-        let state = self.volatile.pilots.get(&id).filter(|state| state.parked.is_none());
+        let state = self.live.pilots.get(&id).filter(|state| state.parked.is_none());
         state.is_some_and(|state| self.now.since(state.last_heard) >= limit)
     }
 
@@ -189,14 +188,14 @@ impl Turn<'_> {
             Ok(pilot) => pilot,
             Err(refusal) => return self.refuse(request, refusal),
         };
-        if pull.epoch > self.volatile.epoch {
+        if pull.epoch > self.live.epoch {
             return self.leave_to_other_life(request, id, pull.epoch);
         }
         if !pilot.is_live() {
             self.take_back(id);
         }
-        let (epoch, now) = (self.volatile.epoch, self.now);
-        let known = self.volatile.with_pilot(id, |state| {
+        let (epoch, now) = (self.live.epoch, self.now);
+        let known = self.live.with_pilot(id, |state| {
             state.last_heard = now;
             state.is_hungry = pull.is_hungry;
             if pull.epoch == epoch {
@@ -229,7 +228,7 @@ impl Turn<'_> {
             self.note_running(id, &pull.running);
         }
         self.feed(id);
-        let has_news = self.volatile.pilots.get(&id).is_some_and(|state| !state.unconfirmed.is_empty());
+        let has_news = self.live.pilots.get(&id).is_some_and(|state| !state.unconfirmed.is_empty());
         if has_report || has_news || pull.wait == Span::ZERO {
             return self.answer_pull(request, id, None);
         }
@@ -237,36 +236,36 @@ impl Turn<'_> {
     }
 
     fn is_synced(&self, id: PilotId) -> bool {
-        self.volatile.pilots.get(&id).is_some_and(|state| state.is_synced)
+        self.live.pilots.get(&id).is_some_and(|state| state.is_synced)
     }
 
     fn park(&mut self, request: RequestId, id: PilotId, wait: Span) {
         self.supersede(id);
-        self.volatile.park(request, id, self.now + wait.min(self.settings.poll_wait_max));
+        self.live.park(request, id, self.now + wait.min(self.settings.poll_wait_max));
     }
 
     /// A pilot has one parked pull at most: the older one is answered with nothing.
     pub(in crate::engine) fn supersede(&mut self, id: PilotId) {
-        if let Some(older) = self.volatile.unpark(id) {
+        if let Some(older) = self.live.unpark(id) {
             self.answer_pull(older, id, None);
         }
     }
 
     pub(in crate::engine) fn unpark(&mut self, request: RequestId) {
-        let Some(id) = self.volatile.parked.by_request.get(&request).copied() else { return };
-        self.volatile.unpark(id);
-        if let Some(state) = self.volatile.pilots.get_mut(&id) {
+        let Some(id) = self.live.parked.by_request.get(&request).copied() else { return };
+        self.live.unpark(id);
+        if let Some(state) = self.live.pilots.get_mut(&id) {
             state.last_heard = self.now;
-            self.volatile.arm_pilot(id, self.now + self.settings.heartbeat_limit);
+            self.live.arm_pilot(id, self.now + self.settings.heartbeat_limit);
         }
     }
 
     pub(in crate::engine) fn answer_pull(&mut self, request: RequestId, id: PilotId, resync: Option<u64>) {
         let acknowledged = self.durable.pilots().get(&id).map_or(0, |pilot| pilot.acknowledged);
-        let state = self.volatile.pilots.get(&id);
+        let state = self.live.pilots.get(&id);
         let parts = state.map_or_else(Vec::new, |state| state.unconfirmed.clone());
         let told = state.map_or(0, |state| state.told);
-        let answer = PullAnswer { epoch: self.volatile.epoch, acknowledged, resync, told, parts };
+        let answer = PullAnswer { epoch: self.live.epoch, acknowledged, resync, told, parts };
         self.answer(request, Answer::Pull(answer));
     }
 
@@ -278,8 +277,8 @@ impl Turn<'_> {
 
     /// Puts these tasks and the commands of before into a part.
     pub(in crate::engine) fn send_part(&mut self, id: PilotId, bundles: Vec<Bundle>) {
-        self.volatile.note_crew(self.durable, id, self.now);
-        let Some(state) = self.volatile.pilots.get_mut(&id) else { return };
+        self.live.note_crew(self.durable, id, self.now);
+        let Some(state) = self.live.pilots.get_mut(&id) else { return };
         let commands = std::mem::take(&mut state.commands);
         if bundles.is_empty() && commands.is_empty() {
             return;
@@ -287,12 +286,12 @@ impl Turn<'_> {
         let mut templates = Vec::new();
         for bundle in &bundles {
             let Some(job) = self.durable.jobs().get(&bundle.job) else { continue };
-            if self.volatile.note_knowing(bundle.job, id) {
+            if self.live.note_knowing(bundle.job, id) {
                 let (needs, spec) = (job.request.needs.clone(), job.request.spec.to_string());
                 templates.push(Template { job: bundle.job, needs, spec });
             }
         }
-        let Some(state) = self.volatile.pilots.get_mut(&id) else { return };
+        let Some(state) = self.live.pilots.get_mut(&id) else { return };
         if !bundles.is_empty() {
             state.n_asked_in_vain = 0;
         }
@@ -303,9 +302,9 @@ impl Turn<'_> {
 
     /// Tells a pilot something with the next answer; a parked pull is answered at the end of the step.
     pub(in crate::engine) fn command(&mut self, id: PilotId, command: PilotCommand) {
-        if let Some(state) = self.volatile.pilots.get_mut(&id) {
+        if let Some(state) = self.live.pilots.get_mut(&id) {
             state.commands.push(command);
-            self.volatile.commanded.insert(id);
+            self.live.commanded.insert(id);
         }
     }
 
@@ -316,8 +315,8 @@ impl Turn<'_> {
         tasks: Option<&TaskSet>,
         except: &BTreeSet<PilotId>,
     ) {
-        for id in self.volatile.holders(job, tasks, N_SHOWING_MAX) {
-            let is_told = self.volatile.pilots.get(&id).is_some_and(|state| {
+        for id in self.live.holders(job, tasks, N_SHOWING_MAX) {
+            let is_told = self.live.pilots.get(&id).is_some_and(|state| {
                 let unconfirmed = state.unconfirmed.iter().flat_map(|part| &part.commands);
                 unconfirmed.chain(&state.commands).any(|command| *command == PilotCommand::Show)
             });
@@ -329,9 +328,9 @@ impl Turn<'_> {
 
     /// Asks a pilot that is not in step what it holds. Each question has a number of its own.
     pub(in crate::engine) fn ask_for_holdings(&mut self, request: RequestId, id: PilotId) {
-        self.volatile.n_questions += 1;
-        let asked = self.volatile.n_questions;
-        if let Some(state) = self.volatile.pilots.get_mut(&id) {
+        self.live.n_questions += 1;
+        let asked = self.live.n_questions;
+        if let Some(state) = self.live.pilots.get_mut(&id) {
             state.asked = Some(asked);
         }
         self.answer_pull(request, id, Some(asked));
@@ -339,7 +338,7 @@ impl Turn<'_> {
 
     /// Takes a pilot at its word about what it holds. What another holds or nobody wants goes back.
     fn adopt(&mut self, id: PilotId, holds: &Holdings, pull: &Pull) {
-        let Some(state) = self.volatile.pilots.get_mut(&id) else { return };
+        let Some(state) = self.live.pilots.get_mut(&id) else { return };
         if state.is_synced || state.asked != Some(holds.asked) {
             return;
         }
@@ -348,17 +347,17 @@ impl Turn<'_> {
         state.doubtful.clear();
         state.is_synced = true;
         state.told = holds.asked;
-        self.volatile.n_unsynced -= 1;
+        self.live.n_unsynced -= 1;
         // By what it held until now.
         let mine = |held: &Held| self.leased_ever(id, held.job, &told_of(held));
         let mine: Vec<TaskSet> = holds.tasks.iter().map(mine).collect();
         self.note_told(id, pull.tally);
-        if let Some(state) = self.volatile.pilots.get_mut(&id) {
+        if let Some(state) = self.live.pilots.get_mut(&id) {
             (state.revoked, state.disowned) = Default::default();
         }
         self.settle_all(id);
-        self.volatile.set_knowing(id, holds.templates.iter().copied());
-        self.volatile.set_idle(self.durable, id, Some(self.now));
+        self.live.set_knowing(id, holds.templates.iter().copied());
+        self.live.set_idle(self.durable, id, Some(self.now));
         self.release_untold(id, holds);
         self.take_back_blame(id, holds);
         for (held, mut all) in holds.tasks.iter().zip(mine) {
@@ -367,7 +366,7 @@ impl Turn<'_> {
             let mut unwanted = held.queued.clone();
             unwanted.insert_all(&held.running);
             unwanted.remove_all(&wanted);
-            self.volatile.not_ready(held.job, &wanted);
+            self.live.not_ready(held.job, &wanted);
             self.lease(id, held.job, &wanted);
             all.remove_all(&wanted);
             self.note_revoked(id, held.job, &all);
@@ -391,8 +390,7 @@ impl Turn<'_> {
 
     /// What it was leased and does not hold is ready again.
     fn release_untold(&mut self, id: PilotId, holds: &Holdings) {
-        let leases =
-            self.volatile.pilots.get(&id).map_or_else(Default::default, |state| state.leases.clone());
+        let leases = self.live.pilots.get(&id).map_or_else(Default::default, |state| state.leases.clone());
         for (job, mut untold) in leases {
             holds
                 .tasks
@@ -427,7 +425,7 @@ impl Turn<'_> {
 
     /// Once all pilots have said what they hold, nothing is withheld for any of them.
     fn end_grace(&mut self) {
-        if self.volatile.n_unsynced == 0 {
+        if self.live.n_unsynced == 0 {
             self.withhold_nothing();
         }
     }
@@ -435,7 +433,7 @@ impl Turn<'_> {
     /// What was withheld after a start is given out, by what the policies say of it.
     pub(in crate::engine) fn withhold_nothing(&mut self) {
         self.guide_first();
-        self.volatile.stir_all();
+        self.live.stir_all();
         self.stir_platforms();
     }
 
@@ -443,10 +441,10 @@ impl Turn<'_> {
     fn adoptable(&self, id: PilotId, job: JobId, tasks: &TaskSet) -> TaskSet {
         let Some(held) = self.durable.jobs().get(&job) else { return TaskSet::new() };
         let mut wanted = tasks.intersection(&held.open);
-        for (_, leased) in self.volatile.held(job).into_iter().filter(|(other, _)| *other != id) {
+        for (_, leased) in self.live.held(job).into_iter().filter(|(other, _)| *other != id) {
             wanted.remove_all(&leased);
         }
-        if let Some(blocked) = self.volatile.graph.blocked(job) {
+        if let Some(blocked) = self.live.graph.blocked(job) {
             wanted.remove_all(blocked);
         }
         wanted
@@ -454,8 +452,7 @@ impl Turn<'_> {
 
     /// Ends all leases of a pilot; what is still open is ready again.
     fn release_all(&mut self, id: PilotId) {
-        let leases =
-            self.volatile.pilots.get(&id).map_or_else(Default::default, |state| state.leases.clone());
+        let leases = self.live.pilots.get(&id).map_or_else(Default::default, |state| state.leases.clone());
         for (job, tasks) in leases {
             let taken = self.unlease(id, job, &tasks);
             self.make_ready(job, &taken);
@@ -489,7 +486,7 @@ impl Turn<'_> {
         };
         self.record(Record::PilotLeft { pilot: id, why: why.clone(), at: self.now });
         self.note_short_life(id, self.now, &why);
-        self.volatile.former.remove(&id);
+        self.live.former.remove(&id);
         self.bury(id);
         self.release_allocation(id, &why, false);
         self.answer(request, Answer::Left);
@@ -511,7 +508,7 @@ impl Turn<'_> {
         self.keep_former(id);
         self.suspect_all_of(id, &blamed);
         for Blamed { task, verdict, .. } in blamed {
-            self.volatile.is_patient_again(task.job, task.index);
+            self.live.is_patient_again(task.job, task.index);
             let kind = crate::results::FailureKind::PilotLost;
             let is_final = verdict == crate::engine::record::Verdict::Final;
             self.notify(Notice::TaskFailed { task, kind, is_final, pilot: id });
@@ -520,14 +517,11 @@ impl Turn<'_> {
             self.note_lost(platform, n_blamed);
         }
         if n_blamed == 0 {
-            let heard = self.volatile.pilots.get(&id).map_or(self.now, |state| state.last_heard);
+            let heard = self.live.pilots.get(&id).map_or(self.now, |state| state.last_heard);
             self.note_short_life(id, heard, why);
         }
-        let jobs: Vec<JobId> = self
-            .volatile
-            .pilots
-            .get(&id)
-            .map_or_else(Vec::new, |state| state.leases.keys().copied().collect());
+        let jobs: Vec<JobId> =
+            self.live.pilots.get(&id).map_or_else(Vec::new, |state| state.leases.keys().copied().collect());
         self.bury(id);
         self.release_allocation(id, why, true);
         for job in jobs {
@@ -543,7 +537,7 @@ impl Turn<'_> {
         self.release_all(id);
         self.settle_all(id);
         let was_awaited = !self.is_synced(id);
-        self.volatile.remove_pilot(self.durable, id);
+        self.live.remove_pilot(self.durable, id);
         if let Some(platform) = self.durable.pilots().get(&id).map(|pilot| pilot.platform) {
             self.find_node(platform);
         }
@@ -561,7 +555,7 @@ impl Turn<'_> {
         let is_left = |held: &&Allocation| held.is_live() && self.durable.live_pilots(held).is_empty();
         let Some(held) = self.durable.allocations().get(&allocation).filter(is_left) else { return };
         let is_wanted = self.durable.given_back(held).or_else(|| self.winding_up(platform)).is_none();
-        if has_vanished && is_wanted && self.volatile.suspended.contains_key(&allocation) {
+        if has_vanished && is_wanted && self.live.suspended.contains_key(&allocation) {
             // It goes on when it is resumed, and its pilot comes back.
             return self.list_soon(platform);
         }
@@ -582,8 +576,8 @@ impl Turn<'_> {
         self.record(Record::PilotReturned { pilot: id, at: self.now });
         self.allocation_is_back(id);
         let state = PilotState { last_heard: self.now, ..PilotState::default() };
-        self.volatile.add_pilot(self.durable, id, state);
-        self.volatile.arm_pilot(id, self.now + self.settings.heartbeat_limit);
+        self.live.add_pilot(self.durable, id, state);
+        self.live.arm_pilot(id, self.now + self.settings.heartbeat_limit);
         if let Some(why) = self.durable.pilots().get(&id).and_then(|pilot| self.winding_up(pilot.platform)) {
             self.drain_pilot(id, why);
         }
@@ -595,7 +589,7 @@ impl Turn<'_> {
             return;
         }
         self.record(Record::PilotDrained { pilot: id, why, at: self.now });
-        self.volatile.delist(self.durable, id);
+        self.live.delist(self.durable, id);
         self.want_guide();
         self.command(id, PilotCommand::Drain);
     }
@@ -604,7 +598,7 @@ impl Turn<'_> {
     pub(in crate::engine) fn look_at_pilot(&mut self, id: PilotId) {
         self.end_pause(id);
         let limit = self.settings.heartbeat_limit;
-        let Some(state) = self.volatile.pilots.get_mut(&id) else { return };
+        let Some(state) = self.live.pilots.get_mut(&id) else { return };
         state.timer_at = None;
         match state.parked {
             Some((_, until)) if until <= self.now => {
@@ -613,7 +607,7 @@ impl Turn<'_> {
                 self.supersede(id);
             }
             Some((_, until)) => {
-                self.volatile.arm_pilot(id, until);
+                self.live.arm_pilot(id, until);
                 return self.arm_pause(id);
             }
             None if self.now.since(state.last_heard) >= limit => {
@@ -621,7 +615,7 @@ impl Turn<'_> {
                 let is_awaited = state.second_join_at.is_some_and(|at| self.now < at + SECOND_JOIN_PAUSE);
                 if is_awaited && self.now < state.last_heard + limit + SECOND_JOIN_PAUSE {
                     let until = state.last_heard + limit + SECOND_JOIN_PAUSE;
-                    return self.volatile.arm_pilot(id, until);
+                    return self.live.arm_pilot(id, until);
                 }
                 let silence = self.now.since(state.last_heard);
                 let why = match self.is_suspended(id) {
@@ -632,8 +626,8 @@ impl Turn<'_> {
             }
             None => {}
         }
-        let heard = self.volatile.pilots.get(&id).map_or(self.now, |state| state.last_heard);
-        self.volatile.arm_pilot(id, (heard + limit).max(self.now + Span::from_millis(1)));
+        let heard = self.live.pilots.get(&id).map_or(self.now, |state| state.last_heard);
+        self.live.arm_pilot(id, (heard + limit).max(self.now + Span::from_millis(1)));
         self.arm_pause(id);
     }
 }

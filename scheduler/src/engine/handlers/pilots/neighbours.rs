@@ -5,15 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{
     engine::{
         live::{
-            pilots::{neighbours::Crew, pilot_state::PilotState},
+            Live,
+            pilots::{neighbours::NodeApplications, pilot_state::PilotState},
             timers::Timer,
-            volatile::Volatile,
         },
-        record::{JobResult, Record, beside::Beside},
+        record::{JobResult, Record, beside::CoRunTimes},
         state::{
             durable::Durable,
             learned::{
-                experience::Experience,
+                experience::Statistics,
                 neighbours::{KEPT_AFTER, N_MEMBERS, NEW_AFTER},
             },
         },
@@ -26,11 +26,11 @@ use crate::{
 impl Turn<'_> {
     /// What was measured is written down, a record for each platform; whoever maps by it looks again.
     pub(in crate::engine) fn keep_measured(&mut self) {
-        self.volatile.measured_due_at = None;
+        self.live.measured_due_at = None;
         self.keep_efforts();
-        let mut by_platform = BTreeMap::<PlatformId, Vec<Beside>>::new();
-        for ((platform, application, company), (n, wall_us)) in std::mem::take(&mut self.volatile.measured) {
-            by_platform.entry(platform).or_default().push(Beside { application, company, n, wall_us });
+        let mut by_platform = BTreeMap::<PlatformId, Vec<CoRunTimes>>::new();
+        for ((platform, application, company), (n, wall_us)) in std::mem::take(&mut self.live.measured) {
+            by_platform.entry(platform).or_default().push(CoRunTimes { application, company, n, wall_us });
         }
         for (platform, beside) in by_platform {
             self.record(Record::BesideMeasured { platform, beside, at: self.now });
@@ -55,7 +55,7 @@ fn crew<'a>(durable: &'a Durable, state: &PilotState) -> Option<(BTreeSet<&'a st
     N_MEMBERS.contains(&applications.len()).then_some((applications, is_alone))
 }
 
-impl Volatile {
+impl Live {
     /// Notes whose tasks are on the pilot's node, once its leases have changed.
     pub fn note_crew(&mut self, durable: &Durable, id: PilotId, now: Time) {
         let Some(state) = self.pilots.get_mut(&id) else { return };
@@ -63,12 +63,12 @@ impl Volatile {
             state.crew = None;
             return;
         };
-        let is_same = |held: &Crew| {
+        let is_same = |held: &NodeApplications| {
             held.is_alone == is_alone && held.applications.iter().eq(applications.iter().copied())
         };
         if !state.crew.as_deref().is_some_and(is_same) {
             let applications = applications.into_iter().map(str::to_owned).collect();
-            state.crew = Some(Box::new(Crew { applications, is_alone, since: now }));
+            state.crew = Some(Box::new(NodeApplications { applications, is_alone, since: now }));
         }
     }
 
@@ -81,7 +81,7 @@ impl Volatile {
         let beside = |result: &JobResult| {
             let application = &durable.jobs().get(&result.job)?.request.application;
             let walls = &result.successes.wall_us;
-            let mean = durable.facts().known(pilot.platform, application).measured.and_then(Experience::mean);
+            let mean = durable.facts().known(pilot.platform, application).measured.and_then(Statistics::mean);
             let mean = mean.or_else(|| walls.iter().max().map(|us| Span(*us)))?;
             if together < mean.times(2) || !crew.applications.contains(application) {
                 return None;

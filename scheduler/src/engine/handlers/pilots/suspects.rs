@@ -15,7 +15,7 @@ impl Turn<'_> {
     /// The tasks that may be why a pilot vanished: those known to run; of a job of which it was sent some and has not
     /// confirmed them, where none is known to run, those it would have begun first, or all where none is sent ahead.
     pub(in crate::engine) fn blame(&self, pilot: PilotId) -> Vec<Blamed> {
-        let Some(state) = self.volatile.pilots.get(&pilot) else { return Vec::new() };
+        let Some(state) = self.live.pilots.get(&pilot) else { return Vec::new() };
         if self.is_suspended(pilot) {
             // It stands still, whatever runs there.
             return Vec::new();
@@ -25,7 +25,7 @@ impl Turn<'_> {
         let mut suspects: Vec<TaskId> = Vec::new();
         for (job, held) in &state.leases {
             let n_slots = self.n_slots(pilot, *job);
-            let is_careful = self.volatile.suspects.contains_key(job) && held.len() <= n_slots;
+            let is_careful = self.live.suspects.contains_key(job) && held.len() <= n_slots;
             let running = state.running.get(job).filter(|running| !running.is_empty());
             let is_known = !sent.contains(job) || (running.is_some() && !is_careful);
             let tasks = if is_known { running } else { Some(held) };
@@ -46,7 +46,7 @@ impl Turn<'_> {
     /// Whether the pilot's platform says that it stands still.
     pub(in crate::engine) fn is_suspended(&self, pilot: PilotId) -> bool {
         let pilot = self.durable.pilots().get(&pilot);
-        pilot.is_some_and(|pilot| self.volatile.suspended.contains_key(&pilot.allocation))
+        pilot.is_some_and(|pilot| self.live.suspended.contains_key(&pilot.allocation))
     }
 
     /// A pilot was lost: of the jobs whose tasks are blamed for that all that it holds is suspect, but what is set aside
@@ -55,14 +55,14 @@ impl Turn<'_> {
         let ran: BTreeSet<JobId> = blamed.iter().map(|blamed| blamed.task.job).collect();
         for job in ran {
             self.note_last_chances(job);
-            let held = self.volatile.pilots.get(&id).and_then(|state| state.leases.get(&job));
+            let held = self.live.pilots.get(&id).and_then(|state| state.leases.get(&job));
             let open = self.durable.jobs().get(&job).map(|job| &job.open);
             let Some((held, open)) = held.zip(open) else { continue };
-            let mut suspects = self.volatile.suspects.remove(&job).unwrap_or_default();
+            let mut suspects = self.live.suspects.remove(&job).unwrap_or_default();
             suspects.insert_all(held);
             let suspects = suspects.intersection(open);
             if !suspects.is_empty() {
-                self.volatile.suspects.insert(job, suspects);
+                self.live.suspects.insert(job, suspects);
             }
         }
     }
@@ -72,7 +72,7 @@ impl Turn<'_> {
         let one = TaskSet::from(index..index.saturating_add(1));
         let blamed = self.durable.jobs().get(&job).map(|job| job.blamed(&one)).unwrap_or_default();
         if !blamed.is_empty() {
-            self.volatile.suspects.entry(job).or_default().insert_all(&blamed);
+            self.live.suspects.entry(job).or_default().insert_all(&blamed);
             self.note_last_chances(job);
         }
     }
@@ -83,6 +83,6 @@ impl Turn<'_> {
         let Some(job) = self.durable.jobs().get(&id) else { return };
         let mut cleared = tasks.clone();
         cleared.remove_all(&job.blamed(tasks));
-        self.volatile.clear_suspects(id, &cleared);
+        self.live.clear_suspects(id, &cleared);
     }
 }

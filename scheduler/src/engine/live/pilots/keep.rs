@@ -4,7 +4,7 @@ use crate::{ids::JobId, time::Time};
 
 /// A pilot keeps the cores that come free for a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Keep {
+pub struct Reservation {
     /// For which one.
     pub job: JobId,
     /// Since which value of the serving counter.

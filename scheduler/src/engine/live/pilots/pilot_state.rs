@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{
     engine::{
         interface::RequestId,
-        live::pilots::{doubts::RowBegan, keep::Keep, neighbours::Crew},
+        live::pilots::{doubts::RowBegan, keep::Reservation, neighbours::NodeApplications},
     },
     ids::{JobId, TaskId},
     pull::{Part, PilotCommand},
@@ -40,7 +40,7 @@ pub struct PilotState {
     /// What of it has begun, as last told.
     pub running: BTreeMap<JobId, TaskSet>,
     /// Whose tasks are on its node, where that tells something.
-    pub crew: Option<Box<Crew>>,
+    pub crew: Option<Box<NodeApplications>>,
     /// What its leases leave of its capacity; 0 where they exceed it.
     pub used: Resources,
     /// Its parked pull and until when.
@@ -48,7 +48,7 @@ pub struct PilotState {
     /// Whether it takes new tasks.
     pub is_hungry: bool,
     /// For which job it keeps the cores that come free.
-    pub keeps_for: Option<Keep>,
+    pub keeps_for: Option<Reservation>,
     /// The job that it was given tasks of last.
     pub previous: Option<JobId>,
     /// Parts sent in this epoch.

@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{
     engine::live::plan::{
-        nodes::Nodes,
-        quotas::{Divided, Quotas},
+        nodes::NodeMixes,
+        quotas::{QuotaPlace, QuotaTable},
     },
     ids::{JobId, PlatformId},
     policy::{matching::application::Score, table::Table},
@@ -24,13 +24,13 @@ pub(in crate::engine) const LASTS_LONG: Span = Span::from_secs(1);
 
 /// See the module. Empty while the policies need none.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Guide {
+pub struct Plan {
     /// Of the question that it answers.
     pub(in crate::engine) number: u64,
     /// When that was asked.
     pub(in crate::engine) made_at: Option<Time>,
     /// Each job's place in the quotas, of those of that time, by their numbers.
-    pub(in crate::engine) places: Vec<(JobId, Divided)>,
+    pub(in crate::engine) places: Vec<(JobId, QuotaPlace)>,
     /// Cores of each platform that are meant for each user, by their places.
     pub(in crate::engine) shares: BTreeMap<PlatformId, Vec<u64>>,
     /// How much each platform should serve each application.
@@ -42,9 +42,9 @@ pub struct Guide {
     /// Which of them had tasks that waited: the others have no share.
     pub(in crate::engine) queued: Vec<bool>,
     /// How many tasks are meant for each platform.
-    pub quotas: Quotas,
+    pub quotas: QuotaTable,
     /// Whose tasks each node is meant for.
-    pub nodes: Arc<Nodes>,
+    pub nodes: Arc<NodeMixes>,
     pub(in crate::engine) favourites: Option<Arc<Favourites>>,
     /// How long it is to last at least.
     pub(in crate::engine) lasts: Span,
@@ -55,7 +55,7 @@ pub struct Guide {
 /// Whose favourite each platform was, of those users and platforms, for PAF.
 pub(in crate::engine) type Favourites = (Vec<String>, Vec<PlatformId>, Table<bool>);
 
-impl Guide {
+impl Plan {
     /// Cores of the platform that are meant for the user; `None`: as many as there are.
     pub fn share(&self, platform: PlatformId, user: &str) -> Option<u64> {
         self.shares.get(&platform)?.get(self.place_of(user)?).copied()

@@ -9,7 +9,7 @@ use crate::{
 
 /// Of the guide: when there is to be another one.
 #[derive(Clone, Debug, Default)]
-pub struct Guiding {
+pub struct PlanSchedule {
     /// Questions asked in this life of the manager.
     pub(in crate::engine) n_asked: u64,
     pub(in crate::engine) due_at: Option<Time>,

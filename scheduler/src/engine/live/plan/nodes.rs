@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::ids::{PilotId, PlatformId};
 
 /// Cores of a node that are meant for each application.
-pub type Mix = BTreeMap<String, u64>;
+pub type NodeMix = BTreeMap<String, u64>;
 
 /// The mix of each pilot's node. Empty without a policy.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Nodes {
-    pub(in crate::engine) mixes: Vec<Mix>,
+pub struct NodeMixes {
+    pub(in crate::engine) mixes: Vec<NodeMix>,
     pub(in crate::engine) of: BTreeMap<PilotId, usize>,
     /// Applications for which cores of a platform are meant.
     pub(in crate::engine) mapped: BTreeMap<PlatformId, BTreeSet<String>>,

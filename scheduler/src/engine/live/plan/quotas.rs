@@ -2,7 +2,7 @@
 //! take tasks; a platform that has used up its own takes over from the fullest.
 
 use crate::{
-    engine::record::law::{Kind, LawState},
+    engine::record::law::{TaskClass, WeightPolicyState},
     ids::PlatformId,
     policy::distribution::Weights,
     time::{Span, Time},
@@ -16,7 +16,7 @@ const ERROR_RATE_MOST: f64 = 0.95;
 
 /// A job's place in the quotas.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Divided {
+pub enum QuotaPlace {
     /// It came after they were made; nothing of it is given out where there are some.
     #[default]
     NotYet,
@@ -28,13 +28,13 @@ pub enum Divided {
 
 /// See the module. Empty where there is nothing to choose.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Quotas {
+pub struct QuotaTable {
     /// Columns.
     pub(in crate::engine) platforms: Vec<PlatformId>,
     /// Rows.
-    pub(in crate::engine) rows: Vec<Row>,
+    pub(in crate::engine) rows: Vec<ClassQuota>,
     /// The state of a law that goes on from job to job.
-    pub(in crate::engine) law: Option<LawState>,
+    pub(in crate::engine) law: Option<WeightPolicyState>,
     /// Seconds after which all that is ready has begun, as far as that can be told.
     pub(in crate::engine) last_end_s: f64,
     /// When they should be made anew at the latest.
@@ -43,10 +43,10 @@ pub struct Quotas {
 
 /// The quotas of a kind of task.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Row {
-    pub(in crate::engine) kind: Kind,
+pub struct ClassQuota {
+    pub(in crate::engine) kind: TaskClass,
     pub(in crate::engine) weights: Weights,
-    pub(in crate::engine) cells: Vec<Cell>,
+    pub(in crate::engine) cells: Vec<QuotaCell>,
     /// Who has waited for so long is free for all.
     pub(in crate::engine) patience: Span,
     /// Its users would have begun it all sooner by turns alone: wherever it is their turn it is meant for there.
@@ -55,7 +55,7 @@ pub struct Row {
 
 /// The quota of a kind of task on a platform, and what it came from.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Cell {
+pub struct QuotaCell {
     /// Tasks that it may still take.
     pub n_left: u64,
     /// What begins there later ends after all that others could do meanwhile.
@@ -89,7 +89,7 @@ pub struct Quota {
 
 /// What a platform may take of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Meant {
+pub enum Entitlement {
     /// Whatever there is: nobody says.
     Anything,
     /// Nothing: what it begins now would end after all that others could do meanwhile, it has had what it may spoil,
@@ -99,8 +99,8 @@ pub enum Meant {
     Quota(Quota),
 }
 
-impl Quotas {
-    /// The platform's place, for [`Quotas::meant`]; `None`: it has no quotas.
+impl QuotaTable {
+    /// The platform's place, for [`JobLeases::meant`]; `None`: it has no quotas.
     pub fn column(&self, platform: PlatformId) -> Option<usize> {
         self.platforms.iter().position(|held| *held == platform)
     }
@@ -111,15 +111,20 @@ impl Quotas {
     }
 
     /// The row of a kind.
-    pub(in crate::engine) fn row_of(&self, kind: &Kind) -> Option<usize> {
+    pub(in crate::engine) fn row_of(&self, kind: &TaskClass) -> Option<usize> {
         self.rows.iter().position(|row| row.kind == *kind)
     }
 
     /// Whether tasks fail much more often there than on another platform, `barred` ones left out: what may not begin
     /// where it would not fail waits for nothing.
-    pub(in crate::engine) fn errs_more(&self, row: &Row, column: usize, barred: &[PlatformId]) -> bool {
+    pub(in crate::engine) fn errs_more(
+        &self,
+        row: &ClassQuota,
+        column: usize,
+        barred: &[PlatformId],
+    ) -> bool {
         let open = row.cells.iter().zip(&self.platforms).filter(|(_, id)| !barred.contains(id));
-        let least = Cell::least_errors(open.map(|(cell, _)| cell));
+        let least = QuotaCell::least_errors(open.map(|(cell, _)| cell));
         row.cells.get(column).is_some_and(|cell| cell.error_rate > least + SHUNNED_FROM)
     }
 
@@ -145,7 +150,7 @@ impl Quotas {
     }
 }
 
-impl Row {
+impl ClassQuota {
     /// Tasks that are meant for some platform.
     pub fn n_left(&self) -> u64 {
         self.cells.iter().map(|cell| cell.n_left).fold(0, u64::saturating_add)
@@ -161,7 +166,7 @@ impl Row {
     }
 }
 
-impl Cell {
+impl QuotaCell {
     /// Tasks a second that the platform finishes for good; `None` where it has room for none, or nothing is known.
     pub fn rate(&self) -> Option<f64> {
         let runtime_s = self.runtime_s.filter(|_| self.n_slots > 0)?;
@@ -174,7 +179,7 @@ impl Cell {
     }
 
     /// The smallest error rate of platforms that have room.
-    pub(in crate::engine) fn least_errors<'a>(cells: impl Iterator<Item = &'a Cell>) -> f64 {
+    pub(in crate::engine) fn least_errors<'a>(cells: impl Iterator<Item = &'a QuotaCell>) -> f64 {
         cells.filter(|cell| cell.n_slots > 0).map(|cell| cell.error_rate).fold(1.0, f64::min)
     }
 

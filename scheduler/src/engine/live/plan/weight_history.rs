@@ -3,8 +3,8 @@
 use crate::{
     engine::{
         interface::views::weights::{KindView, WeightCause, WeightChange, WeightView},
-        live::plan::quotas::{Cell, Quotas, Row},
-        record::law::{Kind, LawState},
+        live::plan::quotas::{ClassQuota, QuotaCell, QuotaTable},
+        record::law::{TaskClass, WeightPolicyState},
         state::weight_log::WeightLog,
     },
     ids::PlatformId,
@@ -25,7 +25,7 @@ const LEAST_CAUSE: f64 = 0.05;
 #[derive(Clone, Debug, Default)]
 pub struct Noted {
     /// Of each kind that has weights.
-    kinds: Vec<(Kind, Weights, Vec<PlatformId>, Time)>,
+    kinds: Vec<(TaskClass, Weights, Vec<PlatformId>, Time)>,
     law_at: Option<Time>,
 }
 
@@ -34,7 +34,7 @@ impl Noted {
     pub fn moves(
         &mut self,
         log: &WeightLog,
-        quotas: &Quotas,
+        quotas: &QuotaTable,
         now: Time,
         name: &dyn Fn(PlatformId) -> String,
     ) -> Vec<WeightChange> {
@@ -80,10 +80,10 @@ impl Noted {
     pub fn law<'q>(
         &mut self,
         log: &WeightLog,
-        quotas: &'q Quotas,
+        quotas: &'q QuotaTable,
         now: Time,
-    ) -> (Option<&'q LawState>, Option<Time>) {
-        let is_news = |law: &&LawState| !law.kinds.is_empty() && log.law() != Some(*law);
+    ) -> (Option<&'q WeightPolicyState>, Option<Time>) {
+        let is_news = |law: &&WeightPolicyState| !law.kinds.is_empty() && log.law() != Some(*law);
         let Some(law) = quotas.law.as_ref().filter(is_news) else { return (None, None) };
         let due_at = self.law_at.map_or(now, |at| at + EVERY);
         if due_at > now {
@@ -94,7 +94,7 @@ impl Noted {
     }
 }
 
-fn has_moved(row: &Row, before: &dyn Fn(usize) -> Option<f64>) -> bool {
+fn has_moved(row: &ClassQuota, before: &dyn Fn(usize) -> Option<f64>) -> bool {
     let shares = row.weights.shares().iter().enumerate();
     let moved: f64 = shares.map(|(n, share)| (share - before(n).unwrap_or(0.0)).abs()).sum();
     moved / 2.0 >= LEAST_MOVE
@@ -108,7 +108,7 @@ fn find<'v>(kind: &'v KindView, platform: &str) -> Option<&'v WeightView> {
 pub(in crate::engine) fn causes(
     last: Option<&WeightChange>,
     kind: &KindView,
-    quotas: &Quotas,
+    quotas: &QuotaTable,
     name: &dyn Fn(PlatformId) -> String,
 ) -> Vec<WeightCause> {
     let Some(last) = last.map(|change| &change.kind) else { return vec![WeightCause::First] };
@@ -151,13 +151,13 @@ fn is_other_time(before: Option<Span>, now: Option<Span>) -> bool {
 }
 
 pub(in crate::engine) fn view(
-    quotas: &Quotas,
-    row: &Row,
+    quotas: &QuotaTable,
+    row: &ClassQuota,
     now: Time,
     name: &dyn Fn(PlatformId) -> String,
 ) -> KindView {
     let cells = row.cells.iter().zip(row.weights.shares()).zip(&quotas.platforms);
-    let platform = |((cell, weight), id): ((&Cell, &f64), &PlatformId)| WeightView {
+    let platform = |((cell, weight), id): ((&QuotaCell, &f64), &PlatformId)| WeightView {
         platform: name(*id),
         weight: *weight,
         before: None,

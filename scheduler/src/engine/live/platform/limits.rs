@@ -9,7 +9,7 @@ use crate::{
             platform::platform_spec::{PlatformMode, PlatformSpec},
             settings::Settings,
         },
-        live::volatile::Volatile,
+        live::Live,
         state::{allocation::Census, asked::MINUTE, durable::Durable, job::Job},
     },
     explain::Reason,
@@ -33,7 +33,7 @@ pub(in crate::engine) struct Room {
 pub(in crate::engine) fn room(
     settings: &Settings,
     durable: &Durable,
-    volatile: &Volatile,
+    live: &Live,
     (id, spec): (PlatformId, &PlatformSpec),
     now: Time,
 ) -> Room {
@@ -56,8 +56,8 @@ pub(in crate::engine) fn room(
         room.narrow(n, Reason::QueueFull { platform: spec.name.clone(), n_queued, n_max: most });
     }
     if let Some(most) = limits.n_submissions_per_minute {
-        let gone_by = volatile.started_at + last_words(settings, spec);
-        let (n_asked, first) = asked_within_a_minute(durable, (id, gone_by, volatile.started_at), now);
+        let gone_by = live.started_at + last_words(settings, spec);
+        let (n_asked, first) = asked_within_a_minute(durable, (id, gone_by, live.started_at), now);
         let left = first.map_or(MINUTE, |first| (first + MINUTE).since(now));
         let reason = Reason::AskedOften { platform: spec.name.clone(), n_max: most, left };
         if room.narrow((most as usize).saturating_sub(n_asked), reason) {
@@ -99,17 +99,17 @@ fn rest(settings: &Settings, census: Census, spec: &PlatformSpec) -> Option<Span
 
 /// How many more tasks of the job its user's budget on the platform allows: what is held there counts with what
 /// it is expected to take. Where nothing is held the first may begin, whatever it may take. O(jobs held there).
-pub(in crate::engine) fn n_allowed(durable: &Durable, volatile: &Volatile, id: PlatformId, job: &Job) -> u64 {
+pub(in crate::engine) fn n_allowed(durable: &Durable, live: &Live, id: PlatformId, job: &Job) -> u64 {
     let spec = durable.platforms().get(&id);
     let Some((spec, most)) = spec.and_then(|spec| Some((spec, spec.limits.user_core_time_max?))) else {
         return u64::MAX;
     };
     let user = &job.request.user;
-    let (used, held) = (used_by(durable, id, user), held_by(durable, volatile, (id, spec), user));
+    let (used, held) = (used_by(durable, id, user), held_by(durable, live, (id, spec), user));
     if used >= most {
         return 0;
     }
-    let is_first = held_there(durable, volatile, id, user).next().is_none();
+    let is_first = held_there(durable, live, id, user).next().is_none();
     // Where nobody knows what a task takes, none begins beside another.
     let Some(each) = expected_use(job, spec) else { return u64::from(is_first) };
     let left = Span(most.0.saturating_sub(used.0).saturating_sub(held.0));
@@ -132,13 +132,13 @@ pub(in crate::engine) fn barred(durable: &Durable) -> BTreeMap<&str, Vec<Platfor
 /// Why no more tasks of the job may begin there, if that is for its user's budget.
 pub(in crate::engine) fn why_not_used(
     durable: &Durable,
-    volatile: &Volatile,
+    live: &Live,
     id: PlatformId,
     job: &Job,
 ) -> Option<Reason> {
-    let spec = durable.platforms().get(&id).filter(|_| n_allowed(durable, volatile, id, job) == 0)?;
+    let spec = durable.platforms().get(&id).filter(|_| n_allowed(durable, live, id, job) == 0)?;
     let user = &job.request.user;
-    let (used, held) = (used_by(durable, id, user), held_by(durable, volatile, (id, spec), user));
+    let (used, held) = (used_by(durable, id, user), held_by(durable, live, (id, spec), user));
     let (platform, user, most) = (spec.name.clone(), user.clone(), spec.limits.user_core_time_max?);
     Some(Reason::UserBudgetSpent { platform, user, used, held, most })
 }
@@ -148,13 +148,8 @@ fn used_by(durable: &Durable, id: PlatformId, user: &str) -> Span {
 }
 
 /// What tasks of the user that pilots of the platform hold are expected to take.
-fn held_by(
-    durable: &Durable,
-    volatile: &Volatile,
-    (id, spec): (PlatformId, &PlatformSpec),
-    user: &str,
-) -> Span {
-    let ours = held_there(durable, volatile, id, user);
+fn held_by(durable: &Durable, live: &Live, (id, spec): (PlatformId, &PlatformSpec), user: &str) -> Span {
+    let ours = held_there(durable, live, id, user);
     let each = ours.map(|(job, n)| expected_use(job, spec).unwrap_or_default().times(n));
     each.fold(Span::ZERO, |sum, span| Span(sum.0.saturating_add(span.0)))
 }
@@ -162,11 +157,11 @@ fn held_by(
 /// Jobs of the user of which pilots of the platform hold tasks, and how many.
 pub(in crate::engine) fn held_there<'a>(
     durable: &'a Durable,
-    volatile: &'a Volatile,
+    live: &'a Live,
     id: PlatformId,
     user: &'a str,
 ) -> impl Iterator<Item = (&'a Job, u64)> {
-    let there = volatile.held_on.range((id, JobId(0))..=(id, JobId(u64::MAX)));
+    let there = live.held_on.range((id, JobId(0))..=(id, JobId(u64::MAX)));
     let held = there.filter_map(|((_, job), n)| Some((durable.jobs().get(job)?, *n)));
     held.filter(move |(job, n)| job.request.user == user && *n > 0)
 }

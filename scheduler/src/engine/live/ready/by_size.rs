@@ -13,7 +13,7 @@ pub(in crate::engine) const N_RANKS_MAX: usize = 4;
 
 /// See the module. O(tasks) of memory: 8 bytes each.
 #[derive(Clone, Debug)]
-pub struct BySize {
+pub struct ReadyByEstimate {
     estimates: TaskEstimates,
     /// Different estimates, the least first.
     classes: Vec<Class>,
@@ -39,9 +39,9 @@ struct Class {
     n_ready: u64,
 }
 
-impl BySize {
+impl ReadyByEstimate {
     /// Of a job with so many tasks. O(n log n).
-    pub fn new(estimates: &TaskEstimates, n_tasks: u64, ready: &TaskSet) -> BySize {
+    pub fn new(estimates: &TaskEstimates, n_tasks: u64, ready: &TaskSet) -> ReadyByEstimate {
         let mut sorted: Vec<(u64, u64)> =
             (0..n_tasks).map(|index| (estimates.millionths(index), index)).collect();
         sorted.sort_unstable();
@@ -57,7 +57,7 @@ impl BySize {
         let classes: Vec<Class> = sorted.chunk_by(|a, b| a.0 == b.0).map(class).collect();
         let order = sorted.into_iter().map(|(_, index)| index).collect();
         let open = (0..classes.len()).filter(|place| classes[*place].n_ready > 0).collect();
-        BySize { estimates: estimates.clone(), classes, order, open, work }
+        ReadyByEstimate { estimates: estimates.clone(), classes, order, open, work }
     }
 
     /// These are ready now, and were not.
@@ -150,7 +150,7 @@ impl Class {
 
 /// Takes ready tasks by their sizes out of both.
 pub(in crate::engine) struct Taking<'a> {
-    by_size: &'a mut BySize,
+    by_size: &'a mut ReadyByEstimate,
     ready: &'a mut TaskSet,
     /// Not to be had.
     excluded: &'a TaskSet,
@@ -199,10 +199,14 @@ impl Waiting for Taking<'_> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{BySize, Taking};
+    use super::{ReadyByEstimate, Taking};
     use crate::{estimates::TaskEstimates, policy::bundling::by_estimate::Waiting, ranges::TaskSet};
 
-    fn taking<'a>(by_size: &'a mut BySize, ready: &'a mut TaskSet, excluded: &'a TaskSet) -> Taking<'a> {
+    fn taking<'a>(
+        by_size: &'a mut ReadyByEstimate,
+        ready: &'a mut TaskSet,
+        excluded: &'a TaskSet,
+    ) -> Taking<'a> {
         Taking { by_size, ready, excluded, n_left: u64::MAX }
     }
 
@@ -210,7 +214,7 @@ mod tests {
     fn the_largest_that_fits_goes_and_of_equal_ones_the_first() {
         let estimates = TaskEstimates::new(1, [3.0, 9.0, 1.0, 9.0]).unwrap();
         let mut ready = TaskSet::from(0..4);
-        let mut by_size = BySize::new(&estimates, 4, &ready);
+        let mut by_size = ReadyByEstimate::new(&estimates, 4, &ready);
         let nothing = TaskSet::new();
         let mut all = taking(&mut by_size, &mut ready, &nothing);
         assert_eq!((all.largest(), all.work()), (Some(9.0), 22.0));
@@ -238,7 +242,7 @@ mod tests {
             let n = estimates.len() as u64;
             let of = TaskEstimates::new(1, estimates.iter().map(|one| f64::from(*one))).unwrap();
             let mut ready = TaskSet::from(0..n);
-            let mut by_size = BySize::new(&of, n, &ready);
+            let mut by_size = ReadyByEstimate::new(&of, n, &ready);
             let nothing = TaskSet::new();
             for (bound, index) in steps {
                 let index = index % n;

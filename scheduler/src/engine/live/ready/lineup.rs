@@ -33,7 +33,7 @@ pub struct Newcomer {
 
 /// Jobs with ready tasks: each is in one of the two.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Lineup {
+pub struct WaitingLine {
     pub(in crate::engine) newcomers: BTreeMap<Arc<Kind>, BTreeSet<(Time, JobId)>>,
     pub(in crate::engine) others: BTreeSet<JobId>,
 }
@@ -57,7 +57,7 @@ impl Newcomer {
     }
 }
 
-impl Lineup {
+impl WaitingLine {
     pub(in crate::engine) fn insert(&mut self, id: JobId, newcomer: Option<&Newcomer>) {
         match newcomer {
             Some(Newcomer { kind, submitted_at }) => match self.newcomers.get_mut(kind) {

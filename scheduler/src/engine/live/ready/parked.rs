@@ -6,14 +6,14 @@ use crate::{engine::interface::RequestId, ids::PilotId, resources::Resources};
 
 /// Parked pulls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Parked {
+pub struct ParkedPulls {
     /// Whose each request is.
     pub by_request: BTreeMap<RequestId, PilotId>,
     /// Those of pilots that take tasks: by what the pilot has, then by the cores it has free.
     pub takers: BTreeMap<Resources, BTreeSet<(u32, PilotId)>>,
 }
 
-impl Parked {
+impl ParkedPulls {
     /// Kinds of pilots on which a task that needs this can run.
     pub fn kinds_for(&self, needs: &Resources) -> Vec<Resources> {
         self.takers.keys().filter(|capacity| needs.fits_in(capacity)).cloned().collect()

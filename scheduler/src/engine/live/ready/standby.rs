@@ -7,14 +7,14 @@ use crate::{
     engine::{
         interface::RequestId,
         live::{
+            Live,
             job_leases::JobLeases,
-            pilots::{keep::Keep, pilot_state::PilotState},
+            pilots::{keep::Reservation, pilot_state::PilotState},
             profiling::ProfilingRun,
             ready::{
-                by_size::BySize,
-                lineup::{Lineup, Newcomer},
+                by_size::ReadyByEstimate,
+                lineup::{Newcomer, WaitingLine},
             },
-            volatile::Volatile,
         },
         state::{durable::Durable, job::Job},
     },
@@ -25,7 +25,7 @@ use crate::{
     time::Time,
 };
 
-impl Volatile {
+impl Live {
     /// Changes what decides whether and where a pilot is among the takers.
     pub fn with_pilot<T>(&mut self, id: PilotId, change: impl FnOnce(&mut PilotState) -> T) -> Option<T> {
         let state = self.pilots.get_mut(&id)?;
@@ -224,7 +224,7 @@ impl Volatile {
     }
 
     /// The pilot keeps the cores that come free for a job. It does for no other.
-    pub fn keep(&mut self, id: PilotId, keep: Keep) {
+    pub fn keep(&mut self, id: PilotId, keep: Reservation) {
         self.keep_nothing(id);
         let n_ready = self.jobs.get(&keep.job).map_or(0, |leases| leases.ready.len());
         self.free_keepers(keep.job, n_ready.saturating_sub(1));
@@ -237,7 +237,7 @@ impl Volatile {
     }
 
     /// The pilot keeps its cores for nobody any more; gives for whom it did.
-    pub fn keep_nothing(&mut self, id: PilotId) -> Option<Keep> {
+    pub fn keep_nothing(&mut self, id: PilotId) -> Option<Reservation> {
         let kept = self.pilots.get_mut(&id)?.keeps_for.take()?;
         self.n_keepers -= 1;
         if let Some(leases) = self.jobs.get_mut(&kept.job) {
@@ -326,7 +326,7 @@ fn fits(durable: &Durable, job: JobId, capacity: &Resources) -> bool {
     durable.jobs().get(&job).is_some_and(|job| job.request.needs.resources.fits_in(capacity))
 }
 
-impl Volatile {
+impl Live {
     /// Takes ready tasks of a job by their estimates, no more than so many and none of those: those that are to begin
     /// first, then others.
     pub fn pack_ready(
@@ -340,7 +340,7 @@ impl Volatile {
             return Vec::new();
         };
         let ready = &leases.ready;
-        let new = || Box::new(BySize::new(estimates, job.request.n_tasks, ready));
+        let new = || Box::new(ReadyByEstimate::new(estimates, job.request.n_tasks, ready));
         let by_size = leases.by_size.get_or_insert_with(new);
         let taken = by_size.pack(&mut leases.ready, excluded, taker, n_left);
         self.note_less_ready(id);
@@ -351,7 +351,7 @@ impl Volatile {
 /// Where fewer jobs are ready, all of them are weighed.
 const N_READY_MIN: usize = 64;
 
-impl Volatile {
+impl Live {
     /// Some of the job's tasks are ready.
     pub(in crate::engine) fn line_up(&mut self, id: JobId) {
         if self.ready.insert(id) {
@@ -375,8 +375,8 @@ impl Volatile {
     }
 
     /// The line as a full scan finds it.
-    pub(in crate::engine) fn lineup_anew(&self) -> Lineup {
-        let mut lineup = Lineup::default();
+    pub(in crate::engine) fn lineup_anew(&self) -> WaitingLine {
+        let mut lineup = WaitingLine::default();
         for id in &self.ready {
             lineup.insert(*id, self.jobs.get(id).and_then(|leases| leases.newcomer.as_ref()));
         }
@@ -388,22 +388,22 @@ impl Volatile {
 /// newcomers, and all others. `None`: there are so few that all are to be weighed. Cost: O(kinds × n + others).
 pub(in crate::engine) fn first_in_line(
     durable: &Durable,
-    volatile: &Volatile,
-    (pilot, kept): (PilotId, Option<Keep>),
+    live: &Live,
+    (pilot, kept): (PilotId, Option<Reservation>),
     n: usize,
 ) -> Option<BTreeSet<JobId>> {
-    if volatile.ready.len() < N_READY_MIN {
+    if live.ready.len() < N_READY_MIN {
         return None;
     }
-    let revoked = volatile.pilots.get(&pilot).map(|state| &state.revoked);
+    let revoked = live.pilots.get(&pilot).map(|state| &state.revoked);
     // One that is not may not be for this pilot, so it stands for no other.
     let is_alike = |id: &JobId| {
         let is_running = durable.jobs().get(id).is_some_and(|job| !job.is_paused);
-        let is_kept = volatile.kept_for.contains(id);
+        let is_kept = live.kept_for.contains(id);
         is_running && !is_kept && !revoked.is_some_and(|revoked| revoked.contains_key(id))
     };
-    let mut first = volatile.lineup.others.clone();
-    for line in volatile.lineup.newcomers.values() {
+    let mut first = live.lineup.others.clone();
+    for line in live.lineup.newcomers.values() {
         let mut n_alike = 0;
         for (_, id) in line {
             n_alike += usize::from(is_alike(id));
@@ -414,7 +414,7 @@ pub(in crate::engine) fn first_in_line(
         }
     }
     // Cores that are kept for a job change its turn.
-    first.extend(volatile.kept_for.intersection(&volatile.ready));
-    first.extend(kept.map(|kept| kept.job).filter(|job| volatile.ready.contains(job)));
+    first.extend(live.kept_for.intersection(&live.ready));
+    first.extend(kept.map(|kept| kept.job).filter(|job| live.ready.contains(job)));
     Some(first)
 }

@@ -1,8 +1,8 @@
-//! Experience with an application beside the profile that somebody declared.
+//! Statistics of an application beside the profile that somebody declared.
 
 use crate::engine::{
     interface::declared::{COUNTS_AS, Declared},
-    state::learned::experience::Experience,
+    state::learned::experience::Statistics,
 };
 
 /// A declared time that is off by more than this factor counts for less, by the square of what it is beyond, unless
@@ -15,7 +15,7 @@ pub struct Known<'a> {
     /// Before.
     pub declared: Option<&'a Declared>,
     /// Since.
-    pub measured: Option<&'a Experience>,
+    pub measured: Option<&'a Statistics>,
 }
 
 impl Known<'_> {
@@ -35,7 +35,7 @@ impl Known<'_> {
     /// How busy a task keeps its cores there, 0 to about 1.
     pub fn cpu_share(&self) -> Option<f64> {
         let declared = self.declared.and_then(|declared| declared.cpu_share);
-        self.mean(declared, self.measured.and_then(Experience::cpu_share), 1.0)
+        self.mean(declared, self.measured.and_then(Statistics::cpu_share), 1.0)
     }
 
     /// What was declared there and what was measured, if they are off by more than a factor of two: both in seconds.
@@ -66,14 +66,14 @@ fn trust(declared: f64, measured: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Declared, Experience, Known};
+    use super::{Declared, Known, Statistics};
     use crate::{
         engine::{interface::declared::JobType, record::Totals},
         time::Span,
     };
 
-    fn measured(n: u64, each_s: u64) -> Experience {
-        let mut known = Experience::default();
+    fn measured(n: u64, each_s: u64) -> Statistics {
+        let mut known = Statistics::default();
         let wall_us = n * each_s * 1_000_000;
         known.learn(1, &Totals { n, wall_us, cpu_us: wall_us / 4, ..Totals::default() }, &[]);
         known

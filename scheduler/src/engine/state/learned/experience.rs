@@ -14,7 +14,7 @@ const LOSS_MEMORY: f64 = 20.0;
 
 /// Means that forget, of one application on one platform.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct Experience {
+pub struct Statistics {
     /// Successes, all of them.
     pub n_done: u64,
     /// Attempts that failed by the program's fault, all of them.
@@ -44,7 +44,7 @@ pub struct Experience {
     n_since_loss: f64,
 }
 
-impl Experience {
+impl Statistics {
     /// Takes in what a report says of tasks that take so many cores each. The node's and the platform's failures
     /// say nothing of the application.
     pub fn learn(&mut self, cores: u32, totals: &Totals, failures: &[FailedAttempt]) {
@@ -186,7 +186,7 @@ impl Experience {
 mod tests {
     use proptest::prelude::*;
 
-    use super::{Experience, FailedAttempt, Totals};
+    use super::{FailedAttempt, Statistics, Totals};
     use crate::{
         engine::record::Verdict,
         results::{FailureKind, Successes, Usage},
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn it_is_what_the_attempts_were() {
-        let mut known = Experience::default();
+        let mut known = Statistics::default();
         assert_eq!((known.mean(), known.deviation(), known.error_rate()), (None, None, None));
         let failures = [failed(FailureKind::Exit { code: 1 }), failed(FailureKind::Walltime)];
         known.learn(2, &totals(&[1.0, 2.0, 3.0]), &failures);
@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn what_tasks_need_beside_cores_is_known_once_they_tell() {
-        let mut known = Experience::default();
+        let mut known = Statistics::default();
         known.learn(1, &totals(&[2.0; 10]), &[]);
         assert_eq!((known.io_rate(), known.prepared()), (None, None));
         known.learn_effort(5, 50_000_000, 10_000);
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn successes_in_a_row_show_that_a_platform_is_mended() {
-        let mut known = Experience::default();
+        let mut known = Statistics::default();
         known.learn(1, &totals(&[]), &vec![failed(FailureKind::Exit { code: 1 }); 100]);
         assert_eq!(known.loss_rate(), Some(1.0));
         known.learn(1, &totals(&[1.0; 4]), &[]);
@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn time_for_which_others_had_the_cpus_is_not_idle() {
-        let mut known = Experience::default();
+        let mut known = Statistics::default();
         known.learn(1, &Totals { n: 1, wall_us: 2_800_000, cpu_us: 800_000, ..Totals::default() }, &[]);
         assert_eq!(known.cpu_share().map(|share| (share * 100.0).round()), Some(29.0));
         known.learn_starved(Span::from_millis(1_950));
@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn what_is_new_outweighs_what_was_long_ago() {
-        let mut known = Experience::default();
+        let mut known = Statistics::default();
         (0..100).for_each(|_| known.learn(1, &totals(&[1.0; 100]), &[]));
         known.learn(1, &totals(&[3.0; 500]), &[]);
         assert_eq!(known.mean(), Some(Span::from_secs(2)), "the last 500 count as much as all before");
@@ -273,7 +273,7 @@ mod tests {
         fn means_are_between_the_least_and_the_most(
             reports in prop::collection::vec(prop::collection::vec(0.001..1e4_f64, 0..40), 1..40),
         ) {
-            let mut known = Experience::default();
+            let mut known = Statistics::default();
             reports.iter().for_each(|walls_s| known.learn(1, &totals(walls_s), &[]));
             let all = || reports.iter().flatten().copied();
             prop_assert_eq!(known.mean().is_some(), all().next().is_some());

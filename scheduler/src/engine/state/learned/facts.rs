@@ -10,8 +10,8 @@ use crate::{
             job_request::JobRequest,
             platform::platform_spec::PlatformSpec,
         },
-        record::{JobResult, effort::EffortOf},
-        state::learned::{declared::Known, experience::Experience, neighbours::Neighbours},
+        record::{JobResult, effort::ResourceUse},
+        state::learned::{declared::Known, experience::Statistics, neighbours::Interference},
     },
     ids::PlatformId,
     policy::matching::application::degree,
@@ -20,20 +20,20 @@ use crate::{
 
 /// See the module.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Facts {
+pub struct Applications {
     pub(in crate::engine) platforms: Arc<BTreeMap<PlatformId, PlatformSpec>>,
     /// What was said of applications.
     pub(in crate::engine) declared: Arc<BTreeMap<String, Declared>>,
     /// What attempts on each platform have shown, by application.
     pub(in crate::engine) learned: Arc<BTreeMap<PlatformId, Arc<Learned>>>,
     /// What they take beside others.
-    pub(in crate::engine) neighbours: Arc<Neighbours>,
+    pub(in crate::engine) neighbours: Arc<Interference>,
 }
 
 /// What attempts have shown, by application.
-pub type Learned = BTreeMap<String, Experience>;
+pub type Learned = BTreeMap<String, Statistics>;
 
-impl Facts {
+impl Applications {
     /// What is known of an application on a platform.
     pub fn known(&self, platform: PlatformId, application: &str) -> Known<'_> {
         Known {
@@ -89,7 +89,7 @@ impl Facts {
         let (application, cores) = (&request.application, request.needs.resources.cores);
         // Names are copied once and not at each report.
         if !known.contains_key(application) {
-            known.insert(application.clone(), Experience::default());
+            known.insert(application.clone(), Statistics::default());
         }
         if let Some(known) = known.get_mut(application) {
             known.learn(cores, &result.totals, &result.failures);
@@ -103,7 +103,7 @@ impl Facts {
     }
 
     /// What tasks have needed beside cores; of applications that none has succeeded of nothing is kept.
-    pub(in crate::engine) fn learn_efforts(&mut self, platform: PlatformId, efforts: &[EffortOf]) {
+    pub(in crate::engine) fn learn_efforts(&mut self, platform: PlatformId, efforts: &[ResourceUse]) {
         let Some(known) = Arc::make_mut(&mut self.learned).get_mut(&platform) else { return };
         let known = Arc::make_mut(known);
         for effort in efforts {
@@ -134,7 +134,7 @@ impl Facts {
 
 #[cfg(test)]
 mod tests {
-    use super::{Arc, Experience, Facts, JobType, PlatformId};
+    use super::{Applications, Arc, JobType, PlatformId, Statistics};
     use crate::{
         engine::{interface::PlatformSpec, record::Totals, tests::platform},
         resources::Resources,
@@ -145,7 +145,7 @@ mod tests {
         let type_of = |cores: u32| {
             let capacity = Resources { memory_bytes: 400, ..Resources::cores(4) };
             let spec = PlatformSpec { capacity, ..platform(1, 4) };
-            let mut known = Experience::default();
+            let mut known = Statistics::default();
             let totals = Totals {
                 n: 1,
                 wall_us: 10,
@@ -155,10 +155,10 @@ mod tests {
             };
             known.learn(cores, &totals, &[]);
             let learned = [(PlatformId(1), Arc::new([("fold".to_owned(), known)].into()))];
-            let facts = Facts {
+            let facts = Applications {
                 platforms: Arc::new([(PlatformId(1), spec)].into()),
                 learned: Arc::new(learned.into()),
-                ..Facts::default()
+                ..Applications::default()
             };
             facts.job_type("fold").map(|(found, _)| found)
         };

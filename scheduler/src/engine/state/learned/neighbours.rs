@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    engine::record::beside::{Beside, Company},
+    engine::record::beside::{CoRunTimes, CoRunners},
     ids::PlatformId,
     time::Span,
 };
@@ -53,12 +53,12 @@ impl Known {
 
 /// What is known of companies, by platform and application.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Neighbours(BTreeMap<PlatformId, BTreeMap<String, BTreeMap<Company, Known>>>);
+pub struct Interference(BTreeMap<PlatformId, BTreeMap<String, BTreeMap<CoRunners, Known>>>);
 
-impl Neighbours {
+impl Interference {
     /// Takes in what was measured on a platform.
-    pub fn learn(&mut self, platform: PlatformId, all: &[Beside]) {
-        for Beside { application, company, n, wall_us } in all.iter().filter(|one| one.n > 0) {
+    pub fn learn(&mut self, platform: PlatformId, all: &[CoRunTimes]) {
+        for CoRunTimes { application, company, n, wall_us } in all.iter().filter(|one| one.n > 0) {
             let known = self.0.entry(platform).or_default().entry(application.clone()).or_default();
             known.entry(company.clone()).or_default().learn(*n, *wall_us);
             if known.len() > N_COMPANIES_MAX {
@@ -80,7 +80,7 @@ impl Neighbours {
     }
 
     /// What is known of an application on a platform.
-    pub fn of(&self, platform: PlatformId, application: &str) -> Option<&BTreeMap<Company, Known>> {
+    pub fn of(&self, platform: PlatformId, application: &str) -> Option<&BTreeMap<CoRunners, Known>> {
         self.0.get(&platform)?.get(application)
     }
 
@@ -88,7 +88,7 @@ impl Neighbours {
     pub fn measured_s(&self, platform: PlatformId, application: &str, others: &[&str]) -> Option<f64> {
         let known = self.of(platform, application)?;
         let others = others.iter().map(|one| (*one).to_owned()).collect();
-        known.get(&Company::Full(others)).map(Known::mean_s)
+        known.get(&CoRunners::Full(others)).map(Known::mean_s)
     }
 
     /// The same, measured or guessed: as beside each of them alone, in the mean over those that are known; else a
@@ -103,7 +103,7 @@ impl Neighbours {
     /// What beside its like a task loses of its pace, 0 to 1; `None`: it was not measured both alone and so.
     pub fn loss_beside_its_like(&self, platform: PlatformId, application: &str) -> Option<f64> {
         let known = self.of(platform, application)?;
-        let alone_s = known.get(&Company::Nobody)?.mean_s();
+        let alone_s = known.get(&CoRunners::Nobody)?.mean_s();
         let together_s = self.measured_s(platform, application, &[])?;
         Some(1.0 - (alone_s / together_s).clamp(0.0, 1.0)).filter(|loss| loss.is_finite())
     }
@@ -112,28 +112,28 @@ impl Neighbours {
     pub fn alone_s(&self, platform: PlatformId, application: &str) -> Option<f64> {
         let known = self.of(platform, application)?;
         let best = || known.values().map(Known::mean_s).reduce(f64::min);
-        known.get(&Company::Nobody).map(Known::mean_s).or_else(best)
+        known.get(&CoRunners::Nobody).map(Known::mean_s).or_else(best)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Beside, Company, N_COMPANIES_MAX, Neighbours};
+    use super::{CoRunTimes, CoRunners, Interference, N_COMPANIES_MAX};
     use crate::ids::PlatformId;
 
     const HERE: PlatformId = PlatformId(1);
 
-    fn full(others: &[&str]) -> Company {
-        Company::Full(others.iter().map(|one| (*one).to_owned()).collect())
+    fn full(others: &[&str]) -> CoRunners {
+        CoRunners::Full(others.iter().map(|one| (*one).to_owned()).collect())
     }
 
-    fn beside(company: Company, n: u64, seconds: u64) -> Beside {
-        Beside { application: "docking".into(), company, n, wall_us: n * seconds * 1_000_000 }
+    fn beside(company: CoRunners, n: u64, seconds: u64) -> CoRunTimes {
+        CoRunTimes { application: "docking".into(), company, n, wall_us: n * seconds * 1_000_000 }
     }
 
     #[test]
     fn what_was_not_measured_is_guessed_from_what_was() {
-        let mut known = Neighbours::default();
+        let mut known = Interference::default();
         assert_eq!((known.alone_s(HERE, "docking"), known.beside_s(HERE, "docking", &[])), (None, None));
         known.learn(HERE, &[beside(full(&[]), 4, 20), beside(full(&["search"]), 2, 10)]);
         assert_eq!(known.beside_s(HERE, "docking", &[]), Some(20.0));
@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(known.beside_s(HERE, "docking", &["sort"]), Some(9.9));
         assert_eq!(known.measured_s(HERE, "docking", &["sort"]), None);
         assert_eq!(known.alone_s(HERE, "docking"), Some(10.0), "the best company");
-        known.learn(HERE, &[beside(Company::Nobody, 1, 8)]);
+        known.learn(HERE, &[beside(CoRunners::Nobody, 1, 8)]);
         assert_eq!(known.alone_s(HERE, "docking"), Some(8.0));
         assert_eq!(known.alone_s(PlatformId(2), "docking"), None);
         // 8 s alone and 20 s with its like: five cores do as much as two.
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn what_is_new_counts_more_and_what_is_forgotten_nothing() {
-        let mut known = Neighbours::default();
+        let mut known = Interference::default();
         known.learn(HERE, &[beside(full(&["search"]), 1_000, 10)]);
         known.learn(HERE, &[beside(full(&["search"]), 200, 30)]);
         assert_eq!(known.beside_s(HERE, "docking", &["search"]), Some(20.0));
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn of_many_companies_those_of_the_least_weight_are_forgotten() {
-        let mut known = Neighbours::default();
+        let mut known = Interference::default();
         known.learn(HERE, &[beside(full(&[]), 100, 5)]);
         for n in 0..2 * N_COMPANIES_MAX as u64 {
             known.learn(HERE, &[beside(full(&[&format!("app{n:03}")]), n + 1, 10)]);
