@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use scheduler::{
-    engine::interface::declared::{COUNTS_AS, Declared, JobType},
+    engine::interface::declared_profile::{COUNTS_AS, Declared, JobType},
     time::Span,
 };
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};

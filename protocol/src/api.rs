@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use scheduler::{
     engine::interface::{
         LeftThere, TaskFilter,
-        declared::Declared,
+        declared_profile::Declared,
         views::{AllocationView, JobView, PilotView, PlatformView, StatusView, profile::ProfileView},
     },
     explain::Reason,

@@ -7,8 +7,8 @@
 use std::{hint::black_box, time::Instant};
 
 use scheduler::{
-    luck::Luck,
     policy::matching::application::{ByApplication, Importance, Open, Requests},
+    rng::Rng,
 };
 
 const N_APPLICATIONS: usize = 50;
@@ -20,11 +20,11 @@ const GOAL_US: f64 = 20.0;
 const NODE_GOAL_US: f64 = 1000.0;
 
 fn main() {
-    let mut luck = Luck::new(1);
+    let mut luck = Rng::new(1);
     let rates = rows(|| rate(&mut luck));
     let degrees = rows(|| luck.between(1, 16) as u32);
     let mut importance = Importance::new(&rates, &degrees);
-    let mut luck = Luck::new(2);
+    let mut luck = Rng::new(2);
     let mut place = move || (luck.below(N_APPLICATIONS as u64) as usize, luck.below(N_NODES as u64) as usize);
 
     measure("GI update, a rate", GOAL_US, N_ROUNDS, |round| {
@@ -59,7 +59,7 @@ fn rows<T>(mut draw: impl FnMut() -> T) -> Vec<Vec<T>> {
     (0..N_APPLICATIONS).map(|_| (0..N_NODES).map(|_| draw()).collect()).collect()
 }
 
-fn rate(luck: &mut Luck) -> f64 {
+fn rate(luck: &mut Rng) -> f64 {
     0.2 + luck.below(1000) as f64 / 250.0
 }
 

@@ -7,15 +7,15 @@
 use std::{hint::black_box, num::NonZeroU32, time::Instant};
 
 use scheduler::{
-    luck::Luck,
     policy::placement::{Placement, Platform, Request, Running, Scene, Tla},
+    rng::Rng,
 };
 
 const GOAL_MS: f64 = 20.0;
 const N_DECISIONS: usize = 15;
 
 fn main() {
-    let mut luck = Luck::new(1);
+    let mut luck = Rng::new(1);
     let running: Vec<Running> = (0..1000)
         .map(|n| Running {
             platform: n % 20,
@@ -26,7 +26,7 @@ fn main() {
     // All have room for the first request: the worst case, 20 branches.
     let platforms: Vec<Platform> =
         (0..20).map(|n| Platform { n_free: 32, speed: 1.0 + f64::from(n) / 20.0 }).collect();
-    let request = |luck: &mut Luck| Request {
+    let request = |luck: &mut Rng| Request {
         cores: 1 << luck.below(8),
         submitted_at: -(luck.below(100_000) as f64),
         runtime: luck.between(1, 50_000) as f64,

@@ -8,13 +8,13 @@
 use std::{hint::black_box, time::Instant};
 
 use scheduler::{
-    luck::Luck,
     policy::{
         affinity::{Affinity, corunner::CorunnerAffinity},
         allocation::{Allocation, Demand},
         mapping::{Combination, Mapping, Site},
         table::Table,
     },
+    rng::Rng,
 };
 
 const N_USERS: usize = 1000;
@@ -25,13 +25,12 @@ const CORES_PER_NODE: u64 = 32;
 const N_DECISIONS: usize = 5;
 
 fn main() {
-    let mut luck = Luck::new(1);
+    let mut luck = Rng::new(1);
     let mut seconds = || luck.between(1_000, 100_000) as f64 / 1e3;
     let runtimes: Vec<Vec<f64>> =
         (0..N_APPLICATIONS).map(|_| (0..N_PLATFORMS).map(|_| seconds()).collect()).collect();
-    let combinations: Vec<Vec<Combination>> = (0..N_PLATFORMS)
-        .map(|platform| pairs(&runtimes, platform, &mut Luck::new(platform as u64)))
-        .collect();
+    let combinations: Vec<Vec<Combination>> =
+        (0..N_PLATFORMS).map(|platform| pairs(&runtimes, platform, &mut Rng::new(platform as u64))).collect();
     let (mut first, mut second) = (Vec::new(), Vec::new());
     for _ in 0..N_DECISIONS {
         let began = Instant::now();
@@ -50,7 +49,7 @@ fn main() {
 }
 
 /// Each application alone, and each pair, with some slowdown.
-fn pairs(runtimes: &[Vec<f64>], platform: usize, luck: &mut Luck) -> Vec<Combination> {
+fn pairs(runtimes: &[Vec<f64>], platform: usize, luck: &mut Rng) -> Vec<Combination> {
     let all = (0..N_APPLICATIONS).flat_map(|one| (one..N_APPLICATIONS).map(move |other| (one, other)));
     let with_runtimes = all.map(|(one, other)| {
         let members = if one == other { vec![one] } else { vec![one, other] };

@@ -18,7 +18,7 @@ use crate::{
             queue_load::QueueLoad,
             scaling::{Ratio, ScalingChange, ScalingWay},
         },
-        record::because::ProvisionReason,
+        record::provision_reason::ProvisionReason,
     },
     ids::{JobId, PilotId, TaskId},
     policy::matching::Precedence,

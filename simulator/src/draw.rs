@@ -3,28 +3,28 @@
 
 use std::f64::consts::TAU;
 
-use scheduler::luck::Luck;
+use scheduler::rng::Rng;
 
 /// Evenly from 0 (included) to 1 (not).
-pub(crate) fn uniform(luck: &mut Luck) -> f64 {
+pub(crate) fn uniform(luck: &mut Rng) -> f64 {
     // The upper 53 bits are what a float holds.
     (luck.draw() >> 11) as f64 / (1_u64 << 53) as f64
 }
 
 /// Exponential with mean 1.
-pub(crate) fn exponential(luck: &mut Luck) -> f64 {
+pub(crate) fn exponential(luck: &mut Rng) -> f64 {
     // Of 0 there is no logarithm.
     -(1.0 - uniform(luck)).ln()
 }
 
 /// Normal with mean 0 and variance 1 (Box and Muller, 1958).
-pub(crate) fn normal(luck: &mut Luck) -> f64 {
+pub(crate) fn normal(luck: &mut Rng) -> f64 {
     let radius = (2.0 * exponential(luck)).sqrt();
     radius * (TAU * uniform(luck)).cos()
 }
 
 /// Gamma with this shape, at least 1, and scale 1 (Marsaglia and Tsang, 2000).
-pub(crate) fn gamma(shape: f64, luck: &mut Luck) -> f64 {
+pub(crate) fn gamma(shape: f64, luck: &mut Rng) -> f64 {
     let d = shape - 1.0 / 3.0;
     let c = 1.0 / (9.0 * d).sqrt();
     loop {
@@ -37,7 +37,7 @@ pub(crate) fn gamma(shape: f64, luck: &mut Luck) -> f64 {
 }
 
 /// A power law of this exponent, above 0, cut off at both ends.
-pub(crate) fn bounded_pareto((low, high): (f64, f64), exponent: f64, luck: &mut Luck) -> f64 {
+pub(crate) fn bounded_pareto((low, high): (f64, f64), exponent: f64, luck: &mut Rng) -> f64 {
     let share = 1.0 - (low / high).powf(exponent);
     let drawn = low * (1.0 - uniform(luck) * share).powf(-1.0 / exponent);
     // Rounding may lead beyond the ends.
@@ -45,7 +45,7 @@ pub(crate) fn bounded_pareto((low, high): (f64, f64), exponent: f64, luck: &mut 
 }
 
 /// A position, each with a probability proportional to its weight; the last when rounding leaves none.
-pub(crate) fn weighted(weights: &[f64], luck: &mut Luck) -> usize {
+pub(crate) fn weighted(weights: &[f64], luck: &mut Rng) -> usize {
     let mut left = uniform(luck) * weights.iter().sum::<f64>();
     let is_it = |weight: &f64| {
         left -= weight;
@@ -55,7 +55,7 @@ pub(crate) fn weighted(weights: &[f64], luck: &mut Luck) -> usize {
 }
 
 /// Puts them in any order, each as probable as another (Fisher and Yates, 1938).
-pub(crate) fn shuffle<T>(all: &mut [T], luck: &mut Luck) {
+pub(crate) fn shuffle<T>(all: &mut [T], luck: &mut Rng) {
     for last in (1..all.len()).rev() {
         all.swap(last, luck.below(last as u64 + 1) as usize);
     }
@@ -65,16 +65,16 @@ pub(crate) fn shuffle<T>(all: &mut [T], luck: &mut Luck) {
 mod tests {
     use std::collections::BTreeMap;
 
-    use scheduler::luck::Luck;
+    use scheduler::rng::Rng;
 
     /// Many draws.
-    fn draws(draw: impl Fn(&mut Luck) -> f64) -> Vec<f64> {
-        let mut luck = Luck::new(11);
+    fn draws(draw: impl Fn(&mut Rng) -> f64) -> Vec<f64> {
+        let mut luck = Rng::new(11);
         (0..40_000).map(|_| draw(&mut luck)).collect()
     }
 
     #[track_caller]
-    fn check(mean: f64, variance: f64, draw: impl Fn(&mut Luck) -> f64) {
+    fn check(mean: f64, variance: f64, draw: impl Fn(&mut Rng) -> f64) {
         let draws = draws(draw);
         let m = draws.iter().sum::<f64>() / draws.len() as f64;
         let v = draws.iter().map(|x| (x - m).powi(2)).sum::<f64>() / draws.len() as f64;
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn every_order_is_as_probable_as_another() {
-        let mut luck = Luck::new(11);
+        let mut luck = Rng::new(11);
         let mut n_by_order: BTreeMap<[u8; 4], u64> = BTreeMap::new();
         for _ in 0..24_000 {
             let mut order = [1, 2, 3, 4];

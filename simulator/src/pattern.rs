@@ -4,7 +4,7 @@
 //! rate over a stretch of time, made of straight lines, with mean 1; it says when what part of the work has
 //! come.
 
-use scheduler::luck::Luck;
+use scheduler::rng::Rng;
 
 use crate::draw;
 
@@ -68,7 +68,7 @@ impl Pattern {
 
     /// `n` arrivals in this span, ascending, in its unit: one in each n-th part of the work, at a place drawn
     /// by lot.
-    pub fn arrivals(self, n: usize, span: f64, luck: &mut Luck) -> Vec<f64> {
+    pub fn arrivals(self, n: usize, span: f64, luck: &mut Rng) -> Vec<f64> {
         let mut arrival = |place: usize| span * self.when((place as f64 + draw::uniform(luck)) / n as f64);
         (0..n).map(&mut arrival).collect()
     }
@@ -87,7 +87,7 @@ fn within(area: f64, from: f64, to: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use scheduler::luck::Luck;
+    use scheduler::rng::Rng;
 
     use super::Pattern;
 
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn arrivals_ascend_within_the_span() {
         for pattern in Pattern::ALL {
-            let arrivals = pattern.arrivals(1000, 50.0, &mut Luck::new(7));
+            let arrivals = pattern.arrivals(1000, 50.0, &mut Rng::new(7));
             assert!(arrivals.is_sorted(), "{pattern:?}");
             assert!(arrivals[0] >= 0.0 && arrivals[999] <= 50.0, "{pattern:?}");
             assert_eq!((pattern.when(0.0), pattern.when(-1.0)), (0.0, 0.0));

@@ -7,9 +7,9 @@ use futures_util::future::join_all;
 use protocol::peers::{HuntRequest, PEER_LOAD_PATH, PEER_STEAL_PATH, Peer};
 use scheduler::{
     ids::PilotId,
-    luck::Luck,
     pilot::Hunted,
     policy::stealing::hunt::{victim, whom_to_ask},
+    rng::Rng,
 };
 
 use super::{Directory, PeerClients};
@@ -26,7 +26,7 @@ pub async fn hunt(directory: &Directory, client: &Client, peers: &PeerClients) -
     if is_old && directory.exchange(client, Vec::new(), Vec::new()).await.is_err() {
         return Hunted::InVain;
     }
-    let asked = directory.some_peers(&mut Luck::new(random()));
+    let asked = directory.some_peers(&mut Rng::new(random()));
     let loads = join_all(asked.iter().map(|peer| ask(directory, peers, peer, None))).await;
     let loads = loads.into_iter().enumerate().map(|(at, load)| (at, load.unwrap_or(0) as usize));
     let (thief, session) = directory.who_asks();
@@ -72,7 +72,7 @@ async fn ask(directory: &Directory, peers: &PeerClients, peer: &Peer, thief: Opt
 
 impl Directory {
     /// As many others as are asked in one try.
-    pub(super) fn some_peers(&self, luck: &mut Luck) -> Vec<Peer> {
+    pub(super) fn some_peers(&self, luck: &mut Rng) -> Vec<Peer> {
         let state = self.state();
         let now = Instant::now();
         let is_there = |peer: &&Peer| state.avoided.get(&peer.pilot).is_none_or(|until| *until <= now);

@@ -7,7 +7,7 @@ use std::{
 };
 
 use protocol::peers::{PEER_LOAD_PATH, PEER_OBJECTS_PATH, PEER_STEAL_PATH, Peer};
-use scheduler::{digest::Digest, ids::PilotId, luck::Luck, pilot::Hunted};
+use scheduler::{digest::Digest, ids::PilotId, pilot::Hunted, rng::Rng};
 
 use super::{Asks, Directory, Endpoint, PeerClients, hunt};
 use crate::{
@@ -178,7 +178,7 @@ async fn as_many_as_the_square_root_of_all_are_asked_and_nobody_who_is_avoided()
     let (idle, others) = (Scene::of(PilotId(9), 0), [1, 2, 3, 4, 5].map(|n| Scene::of(PilotId(n), 0)));
     let drawn = |n_peers: u64| {
         idle.knows(&others, n_peers);
-        let draw = |seed| idle.directory.some_peers(&mut Luck::new(seed));
+        let draw = |seed| idle.directory.some_peers(&mut Rng::new(seed));
         let drawn: Vec<Vec<Peer>> = (0..200).map(draw).collect();
         let who: BTreeSet<PilotId> = drawn.iter().flatten().map(|peer| peer.pilot).collect();
         (drawn.iter().map(Vec::len).max().unwrap_or(0), who)

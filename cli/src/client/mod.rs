@@ -33,7 +33,7 @@ use scheduler::{
     digest::Digest,
     engine::interface::{
         LeftThere, TaskFilter,
-        declared::Declared,
+        declared_profile::Declared,
         views::{AllocationView, JobView, PlatformView, profile::ProfileView, weights::WeightsView},
     },
     ids::{AllocationId, JobId, TaskId},

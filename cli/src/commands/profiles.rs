@@ -5,7 +5,7 @@ mod declare;
 use clap::{Args, Subcommand};
 use protocol::job::nearest;
 use scheduler::engine::interface::{
-    declared::JobType,
+    declared_profile::JobType,
     views::profile::{ExperienceView, ProfileView},
 };
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{
     engine::{
         Engine,
-        live::{Live, pilots::pilot_state::PilotState, ready::parked::ParkedPulls},
+        live::{Live, pilots::pilot_state::PilotState, ready::parked_pulls::ParkedPulls},
         state::{allocation::Census, job::Job},
     },
     ids::{JobId, PilotId, PlatformId},

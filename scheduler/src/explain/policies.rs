@@ -6,7 +6,7 @@ use super::{Reason, plural};
 use crate::{
     engine::{
         interface::platform::{queue_load::QueueLoad, scaling::ScalingWay},
-        record::because::Compared,
+        record::provision_reason::Compared,
     },
     policy::matching::Precedence,
     time::Span,

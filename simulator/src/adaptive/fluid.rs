@@ -5,12 +5,12 @@
 use std::collections::VecDeque;
 
 use scheduler::{
-    luck::Luck,
     policy::{
         distribution::{self, Adjusted, Distribution, Distributor, Known, Measured},
         scaling::{self, Decision, Interval, Scalers, Scaling, Scope, Seen},
         table::Table,
     },
+    rng::Rng,
     time::{Span, Time},
 };
 
@@ -123,7 +123,7 @@ impl Done {
 struct Run {
     now: f64,
     nature: Nature,
-    luck: Luck,
+    luck: Rng,
     queues: [VecDeque<Slice>; 2],
     distributor: Distributor,
     scalers: Scalers,
@@ -166,7 +166,7 @@ impl Run {
         Run {
             now: 0.0,
             nature,
-            luck: Luck::new(LUCK_OF_MEASURING),
+            luck: Rng::new(LUCK_OF_MEASURING),
             queues: Default::default(),
             distributor: Distributor::new(laws.distribution, &laws.weights, &known),
             scalers: Scalers::new(laws.scaling, laws.scope, laws.vcpus, APPLICATIONS.len()),

@@ -1,6 +1,6 @@
 //! Workloads of paper 003: jobs of the applications of a condition, coming in a pattern.
 
-use scheduler::{luck::Luck, policy::distribution::Weights};
+use scheduler::{policy::distribution::Weights, rng::Rng};
 
 use super::world::{CLOUD, CLUSTER, Condition, Nature, Pace};
 use crate::{draw, pattern::Pattern};
@@ -48,7 +48,7 @@ impl Cell {
     /// Its jobs by this seed: sizes between half and one and a half times the mean, applications in any
     /// order but each as often, times within the pattern.
     pub fn jobs(self, seed: u64) -> Vec<Job> {
-        let mut luck = Luck::of(seed, &[N_TASKS]);
+        let mut luck = Rng::of(seed, &[N_TASKS]);
         let sizes: Vec<f64> = (0..N_JOBS).map(|_| luck.between(500, 1500) as f64).collect();
         let sizes = Weights::of(&sizes).unwrap_or_else(|| Weights::equal(N_JOBS)).split(N_TASKS);
         let applications = shuffled(self.condition.applications(), &mut luck);
@@ -66,7 +66,7 @@ impl Cell {
 }
 
 /// Each of these as often as the others, for each job one, in an order drawn by lot.
-fn shuffled(applications: &[usize], luck: &mut Luck) -> Vec<usize> {
+fn shuffled(applications: &[usize], luck: &mut Rng) -> Vec<usize> {
     let mut all: Vec<usize> = applications.iter().copied().cycle().take(N_JOBS).collect();
     draw::shuffle(&mut all, luck);
     all

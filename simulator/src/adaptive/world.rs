@@ -1,6 +1,6 @@
 //! Applications and platforms of paper 003. The paper names them; all numbers are chosen.
 
-use scheduler::luck::Luck;
+use scheduler::rng::Rng;
 
 use crate::draw;
 
@@ -100,7 +100,7 @@ impl Nature {
     }
 
     /// By which factors measured CPU time and failures differ from what they are.
-    pub fn measured(self, luck: &mut Luck) -> (f64, f64) {
+    pub fn measured(self, luck: &mut Rng) -> (f64, f64) {
         let mut within = |part: f64| 1.0 + part * (2.0 * draw::uniform(luck) - 1.0);
         match self {
             Nature::Cores | Nature::Storage | Nature::Memory => (1.0, 1.0),

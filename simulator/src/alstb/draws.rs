@@ -1,6 +1,6 @@
 //! Draws of the distributions that paper 002 names, from seeded luck.
 
-use scheduler::luck::Luck;
+use scheduler::rng::Rng;
 
 use crate::draw;
 
@@ -8,7 +8,7 @@ use crate::draw;
 const N_HALVINGS: u32 = 100;
 
 /// From a gamma distribution of this mean and coefficient of variation (at most 1); without variation, the mean.
-fn gamma(luck: &mut Luck, mean: f64, variation: f64) -> f64 {
+fn gamma(luck: &mut Rng, mean: f64, variation: f64) -> f64 {
     if variation <= 0.0 {
         return mean;
     }
@@ -19,13 +19,13 @@ fn gamma(luck: &mut Luck, mean: f64, variation: f64) -> f64 {
 /// Times by the coefficient-of-variation method (Ali, Siegel and others, 2000, "CVB"): a row's mean is drawn
 /// around 100, then each of its times around that.
 pub(super) fn times(
-    luck: &mut Luck,
+    luck: &mut Rng,
     n_rows: usize,
     n_columns: usize,
     of_rows: f64,
     of_columns: f64,
 ) -> Vec<Vec<f64>> {
-    let row = |luck: &mut Luck| {
+    let row = |luck: &mut Rng| {
         let mean = gamma(luck, 100.0, of_rows);
         (0..n_columns).map(|_| gamma(luck, mean, of_columns)).collect()
     };
@@ -63,7 +63,7 @@ impl BoundedPareto {
         a * self.low / (a - 1.0) * (1.0 - ratio.powf(a - 1.0)) / (1.0 - ratio.powf(a))
     }
 
-    pub(super) fn draw(&self, luck: &mut Luck) -> f64 {
+    pub(super) fn draw(&self, luck: &mut Rng) -> f64 {
         draw::bounded_pareto((self.low, self.high), self.exponent, luck)
     }
 }
@@ -72,8 +72,8 @@ impl BoundedPareto {
 mod tests {
     use super::*;
 
-    fn check(n: u64, (mean, variation): (f64, f64), mut draw: impl FnMut(&mut Luck) -> f64) {
-        let mut luck = Luck::new(7);
+    fn check(n: u64, (mean, variation): (f64, f64), mut draw: impl FnMut(&mut Rng) -> f64) {
+        let mut luck = Rng::new(7);
         let all: Vec<f64> = (0..n).map(|_| draw(&mut luck)).collect();
         let found = all.iter().sum::<f64>() / n as f64;
         let squares = all.iter().map(|x| (x - found).powi(2)).sum::<f64>() / n as f64;
@@ -87,7 +87,7 @@ mod tests {
         for variation in [0.1, 0.6, 1.0] {
             check(100_000, (100.0, variation), |luck| gamma(luck, 100.0, variation));
         }
-        assert_eq!(gamma(&mut Luck::new(1), 3.0, 0.0), 3.0);
+        assert_eq!(gamma(&mut Rng::new(1), 3.0, 0.0), 3.0);
     }
 
     #[test]
@@ -99,13 +99,13 @@ mod tests {
         let squares = a / (a - 2.0) * (1.0 - ratio.powf(a - 2.0)) / (1.0 - ratio.powf(a));
         let variation = (squares / 100.0_f64.powi(2) - 1.0).sqrt();
         check(200_000, (100.0, variation), |luck| tasks.draw(luck));
-        let mut luck = Luck::new(3);
+        let mut luck = Rng::new(3);
         assert!((0..10_000).map(|_| tasks.draw(&mut luck)).all(|x| (1.0..=1000.0).contains(&x)));
     }
 
     #[test]
     fn times_vary_within_and_between_rows() {
-        let times = times(&mut Luck::new(5), 2000, 50, 0.3, 0.6);
+        let times = times(&mut Rng::new(5), 2000, 50, 0.3, 0.6);
         let means: Vec<f64> = times.iter().map(|row| row.iter().sum::<f64>() / 50.0).collect();
         let mean = means.iter().sum::<f64>() / 2000.0;
         assert!((mean / 100.0 - 1.0).abs() < 0.05, "{mean}");

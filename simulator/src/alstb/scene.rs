@@ -2,11 +2,11 @@
 //! does not.
 
 use scheduler::{
-    luck::Luck,
     policy::{
         bundling::by_estimate::{Estimates, Taker},
         matching::application::{Importance, degree},
     },
+    rng::Rng,
 };
 
 use super::draws::{BoundedPareto, times};
@@ -63,7 +63,7 @@ pub struct Job {
 impl Scene {
     /// The same for the same seed.
     pub fn draw(setting: &Setting, seed: u64) -> Scene {
-        let mut luck = Luck::new(seed);
+        let mut luck = Rng::new(seed);
         let times = times(
             &mut luck,
             setting.n_applications,

@@ -5,13 +5,13 @@ use std::{cmp::Reverse, collections::BinaryHeap};
 
 use scheduler::{
     engine::read::fairness::fairness,
-    luck::Luck,
     policy::{
         affinity::{Affinity, corunner::CorunnerAffinity},
         allocation::{Allocation, Demand},
         mapping::{Combination, Mapping, Placed, Site},
         table::Table,
     },
+    rng::Rng,
 };
 
 use super::{
@@ -230,7 +230,7 @@ impl<'a> World<'a> {
             alone: &platform.alone,
             combinations: &platform.combinations,
             affinity: self.sharing.corunner,
-            seed: Luck::of(self.sharing.seed, &[self.n_sharings, platform.which as u64]).draw(),
+            seed: Rng::of(self.sharing.seed, &[self.n_sharings, platform.which as u64]).draw(),
         })
     }
 

@@ -1,8 +1,8 @@
 //! Section 6.6: other units, simpler affinities, and users that come one after the other.
 
 use scheduler::{
-    luck::Luck,
     policy::{allocation::Allocation, mapping::Mapping},
+    rng::Rng,
 };
 
 use crate::{
@@ -203,7 +203,7 @@ fn by_gap(per_policy: &[Vec<Draws>]) -> Listing {
 
 /// The scenario with users that come by chance.
 fn late(scenario: &Scenario, gap: f64, seed: u64) -> Scenario {
-    let mut luck = Luck::of(seed, &[gap as u64]);
+    let mut luck = Rng::of(seed, &[gap as u64]);
     let mut order: Vec<usize> = (0..scenario.applications.len()).collect();
     draw::shuffle(&mut order, &mut luck);
     let mut late = scenario.clone();

@@ -3,8 +3,8 @@
 use scheduler::{
     edges::{Edges, Listed, OnFailedDependency},
     engine::interface::{JobChange, On, Stage},
-    luck::Luck,
     ranges::TaskSet,
+    rng::Rng,
     time::Span,
 };
 
@@ -16,7 +16,7 @@ const N_TASKS_MAX: u64 = 400;
 
 impl Plan {
     /// A workflow in every second seed, and what its user does with it.
-    pub(super) fn add_graph(&mut self, luck: &mut Luck) {
+    pub(super) fn add_graph(&mut self, luck: &mut Rng) {
         if luck.one_in(2) {
             return;
         }
@@ -49,7 +49,7 @@ impl Plan {
 }
 
 /// One that comes after some of those before it, and whose tasks may wait for each other.
-fn stage(n_before: usize, at: usize, stages: &[Stage], luck: &mut Luck) -> Stage {
+fn stage(n_before: usize, at: usize, stages: &[Stage], luck: &mut Rng) -> Stage {
     let mut job = job(n_before + at, luck);
     job.application = luck.pick(&["docking", "search"]).into();
     job.n_tasks = luck.pick(&[1, 4, 10, 60]);
@@ -84,7 +84,7 @@ fn stage(n_before: usize, at: usize, stages: &[Stage], luck: &mut Luck) -> Stage
 }
 
 /// Some tasks before each, of those below a bound.
-fn listed(n_tasks: u64, luck: &mut Luck, bound: impl Fn(u64) -> u64) -> Edges {
+fn listed(n_tasks: u64, luck: &mut Rng, bound: impl Fn(u64) -> u64) -> Edges {
     let mut lists = Vec::new();
     for task in 0..n_tasks {
         let below = bound(task);

@@ -12,7 +12,6 @@ use scheduler::{
         settings::Settings,
     },
     estimates::TaskEstimates,
-    luck::Luck,
     policy::{
         Policies, allocation::Allocation, bundling::Bundling, distribution::Distribution, mapping::Mapping,
         matching::Matching, placement::pilots::PilotPlacement, scaling::Scaling, stealing::PilotStealing,
@@ -20,6 +19,7 @@ use scheduler::{
     pull::{Staging, TaskNeeds},
     ranges::TaskSet,
     resources::Resources,
+    rng::Rng,
     time::Span,
 };
 
@@ -29,7 +29,7 @@ use crate::world::plan::{Act, Nature, Plan, Rates, SitePlan};
 pub(super) const LATE: Span = Span(100_000_000);
 
 impl Nature {
-    fn draw(luck: &mut Luck) -> Nature {
+    fn draw(luck: &mut Rng) -> Nature {
         Nature {
             wall_us_max: luck.pick(&[2_000, 200_000, 3_000_000, 40_000_000]),
             fails: luck.pick(&[0, 0, 50, 10, 2]),
@@ -44,7 +44,7 @@ impl Plan {
     /// All that a seed means.
     pub(crate) fn draw(seed: u64) -> Plan {
         let mut plan = Plan::draw_eleventh(seed);
-        let mut luck = Luck::of(seed, &[19]);
+        let mut luck = Rng::of(seed, &[19]);
         // Together with a submission that goes on after its manager less than managers reckon with.
         for site in plan.sites.iter_mut().filter(|site| site.spec.submits_late) {
             site.lists_late = Span::from_secs(luck.pick(&[0, 0, 3, 8]));
@@ -55,7 +55,7 @@ impl Plan {
     /// What seeds meant while all listings were of now.
     pub(crate) fn draw_eleventh(seed: u64) -> Plan {
         let mut plan = Plan::draw_tenth(seed);
-        let mut luck = Luck::of(seed, &[18]);
+        let mut luck = Rng::of(seed, &[18]);
         plan.hides = luck.pick(&[0, 0, 5, 2]);
         plan.tells_suspended = luck.one_in(2);
         plan
@@ -64,7 +64,7 @@ impl Plan {
     /// What seeds meant before batch jobs dropped out of listings, or were said to stand still.
     pub(crate) fn draw_tenth(seed: u64) -> Plan {
         let mut plan = Plan::draw_ninth(seed);
-        plan.ends_by_signal = Luck::of(seed, &[17]).one_in(3);
+        plan.ends_by_signal = Rng::of(seed, &[17]).one_in(3);
         plan
     }
 
@@ -72,7 +72,7 @@ impl Plan {
     pub(crate) fn draw_ninth(seed: u64) -> Plan {
         let mut plan = Plan::draw_eighth(seed);
         let stealing = &mut plan.settings.policies.stealing;
-        if *stealing != PilotStealing::None && Luck::of(seed, &[16]).one_in(5) {
+        if *stealing != PilotStealing::None && Rng::of(seed, &[16]).one_in(5) {
             *stealing = PilotStealing::Rlds;
         }
         plan
@@ -81,7 +81,7 @@ impl Plan {
     /// What seeds meant while no pilot stole by RLDS.
     pub(crate) fn draw_eighth(seed: u64) -> Plan {
         let mut plan = Plan::draw_sixth(seed);
-        plan.add_gifts(&mut Luck::of(seed, &[15]));
+        plan.add_gifts(&mut Rng::of(seed, &[15]));
         plan
     }
 
@@ -89,33 +89,33 @@ impl Plan {
     #[cfg(test)]
     pub(crate) fn draw_seventh(seed: u64) -> Plan {
         let mut plan = Plan::draw_sixth(seed);
-        plan.add_gifts(&mut Luck::of(seed, &[14]));
+        plan.add_gifts(&mut Rng::of(seed, &[14]));
         plan
     }
 
     /// What seeds meant before pilots gave each other tasks.
     pub(crate) fn draw_sixth(seed: u64) -> Plan {
         let mut plan = Plan::draw_fifth(seed);
-        plan.add_graph(&mut Luck::of(seed, &[12]));
-        plan.add_files(&mut Luck::of(seed, &[13]));
-        plan.add_followers(&mut Luck::of(seed, &[14]));
+        plan.add_graph(&mut Rng::of(seed, &[12]));
+        plan.add_files(&mut Rng::of(seed, &[13]));
+        plan.add_followers(&mut Rng::of(seed, &[14]));
         plan
     }
 
     /// What seeds meant before tasks waited for others, and before files came and went with them.
     pub(crate) fn draw_fifth(seed: u64) -> Plan {
         let mut plan = Plan::draw_fourth(seed);
-        plan.add_stalls(&mut Luck::of(seed, &[11]));
+        plan.add_stalls(&mut Rng::of(seed, &[11]));
         plan
     }
 
     /// What seeds meant before managers stood still, and asked one thing after the other of a site.
     pub(crate) fn draw_fourth(seed: u64) -> Plan {
         let mut plan = Plan::draw_third(seed);
-        plan.add_scaling(&mut Luck::of(seed, &[7]));
-        plan.add_estimates(&mut Luck::of(seed, &[9]));
-        plan.add_budgets(&mut Luck::of(seed, &[10]));
-        plan.settings.cells_at_once = Luck::of(seed, &[8]).pick(&[0, 100, u64::MAX]);
+        plan.add_scaling(&mut Rng::of(seed, &[7]));
+        plan.add_estimates(&mut Rng::of(seed, &[9]));
+        plan.add_budgets(&mut Rng::of(seed, &[10]));
+        plan.settings.cells_at_once = Rng::of(seed, &[8]).pick(&[0, 100, u64::MAX]);
         plan
     }
 
@@ -123,17 +123,17 @@ impl Plan {
     /// packed.
     pub(crate) fn draw_third(seed: u64) -> Plan {
         let mut plan = Plan::draw_second(seed);
-        plan.add_operator(&mut Luck::of(seed, &[3]));
-        plan.add_nodes(&mut Luck::of(seed, &[4]));
-        plan.add_policies(&mut Luck::of(seed, &[5]));
-        plan.add_profiling(&mut Luck::of(seed, &[6]));
+        plan.add_operator(&mut Rng::of(seed, &[3]));
+        plan.add_nodes(&mut Rng::of(seed, &[4]));
+        plan.add_policies(&mut Rng::of(seed, &[5]));
+        plan.add_profiling(&mut Rng::of(seed, &[6]));
         plan
     }
 
     /// What seeds meant before there were operators, batch jobs of several nodes, other policies, and profiling runs.
     pub(crate) fn draw_second(seed: u64) -> Plan {
         let mut plan = Plan::draw_first(seed);
-        let mut luck = Luck::of(seed, &[2]);
+        let mut luck = Rng::of(seed, &[2]);
         plan.rates.hang_up = luck.pick(&[0, 20, 3]);
         if luck.one_in(20) {
             plan.add_giant(&mut luck);
@@ -143,7 +143,7 @@ impl Plan {
 
     /// What seeds meant at first: those that failed then are runs of such plans.
     pub(crate) fn draw_first(seed: u64) -> Plan {
-        let mut luck = Luck::new(seed);
+        let mut luck = Rng::new(seed);
         let faults_last = Span::from_secs(luck.pick(&[20, 120, 600]));
         let n_deaths = luck.pick(&[0, 1, 5]);
         Plan {
@@ -172,7 +172,7 @@ impl Plan {
     }
 
     /// A job of which few tasks are ever run: it is cancelled at last. Rule 7: nothing grows with its tasks.
-    fn add_giant(&mut self, luck: &mut Luck) {
+    fn add_giant(&mut self, luck: &mut Rng) {
         let n_jobs = self.acts.iter().filter(|(_, act)| matches!(act, Act::Submit(_))).count();
         let nature = Nature { wall_us_max: 40_000_000, ..Nature::draw(luck) };
         let needs = TaskNeeds { time_limit: None, ..job(n_jobs, luck).needs };
@@ -186,7 +186,7 @@ impl Plan {
 
 impl Plan {
     /// Who follows what tasks write; nobody insists on it.
-    fn add_followers(&mut self, luck: &mut Luck) {
+    fn add_followers(&mut self, luck: &mut Rng) {
         let n_jobs: usize = self.acts.iter().map(|(_, act)| act.n_jobs()).sum();
         for _ in 0..luck.pick(&[0, 0, 2, 20]) {
             let tasks = luck.one_in(2).then(|| TaskSet::from(0..luck.between(1, 9)));
@@ -196,7 +196,7 @@ impl Plan {
     }
 
     /// Whether and how pilots take tasks from each other.
-    fn add_gifts(&mut self, luck: &mut Luck) {
+    fn add_gifts(&mut self, luck: &mut Rng) {
         self.asks = luck.pick(&[None, Some(200_000), Some(20_000_000)]).map(Span);
         let laws = [PilotStealing::Mlb, PilotStealing::Mdl, PilotStealing::Flds, PilotStealing::Lend];
         let is_any = self.asks.is_some() || luck.one_in(4);
@@ -204,7 +204,7 @@ impl Plan {
     }
 
     /// What an operator allows of the sites, and asks of them.
-    fn add_operator(&mut self, luck: &mut Luck) {
+    fn add_operator(&mut self, luck: &mut Rng) {
         for site in &mut self.sites {
             site.spec.limits = PlatformLimits {
                 n_queued_max: luck.pick(&[None, None, Some(1), Some(2)]),
@@ -231,7 +231,7 @@ impl Plan {
 
 impl Plan {
     /// Policies that look at everything, and applications for them.
-    fn add_policies(&mut self, luck: &mut Luck) {
+    fn add_policies(&mut self, luck: &mut Rng) {
         let pa_rr = Allocation::PaRr { unit_cores: 1 };
         self.settings.policies = Policies {
             allocation: luck.pick(&[None, None, Some(Allocation::Equal), Some(pa_rr)]),
@@ -250,7 +250,7 @@ impl Plan {
     }
 
     /// Jobs that have a node for themselves.
-    fn add_profiling(&mut self, luck: &mut Luck) {
+    fn add_profiling(&mut self, luck: &mut Rng) {
         let is_submitted = |act: &&(Span, Act)| matches!(act.1, Act::Submit(_));
         for n in 0..self.acts.iter().filter(is_submitted).count() {
             if luck.one_in(5) {
@@ -260,7 +260,7 @@ impl Plan {
     }
 
     /// Pilots that offer more slots than their nodes have cores, now and then others.
-    fn add_scaling(&mut self, luck: &mut Luck) {
+    fn add_scaling(&mut self, luck: &mut Rng) {
         // Simulated tasks use all of their cores: by that alone no law would want more slots.
         self.settings.policies.scaling =
             luck.pick(&[Scaling::Adaptive, Scaling::Adaptive2016, Scaling::Measured]);
@@ -276,7 +276,7 @@ impl Plan {
     }
 
     /// Jobs whose tasks are packed by what they are estimated to take.
-    fn add_estimates(&mut self, luck: &mut Luck) {
+    fn add_estimates(&mut self, luck: &mut Rng) {
         self.settings.policies.bundling = luck.pick(&[Bundling::Guided, Bundling::BinPacking]);
         for (_, act) in &mut self.acts {
             if let Act::Submit(request) = act
@@ -290,7 +290,7 @@ impl Plan {
     }
 
     /// Jobs whose tasks need files before they begin, and leave some.
-    fn add_files(&mut self, luck: &mut Luck) {
+    fn add_files(&mut self, luck: &mut Rng) {
         let is_any = luck.one_in(2);
         for (_, act) in &mut self.acts {
             if let Act::Submit(request) = act {
@@ -301,7 +301,7 @@ impl Plan {
     }
 
     /// What may be taken of sites; not of the first, where all must end, nor where an application is measured.
-    fn add_budgets(&mut self, luck: &mut Luck) {
+    fn add_budgets(&mut self, luck: &mut Rng) {
         let measured: Vec<usize> = self.profiled.values().map(|(site, _)| *site).collect();
         self.rates.list_confused = luck.pick(&[0, 0, 3]);
         for (n, site) in self.sites.iter_mut().enumerate().skip(1) {
@@ -326,7 +326,7 @@ impl Plan {
 
     /// Managers that stand still, for less and for longer than their limits: at any time, and after a death, when they
     /// may just have begun again.
-    fn add_stalls(&mut self, luck: &mut Luck) {
+    fn add_stalls(&mut self, luck: &mut Rng) {
         self.is_asked_in_turn = luck.one_in(2);
         let deaths = self.manager_deaths.clone();
         let soon = deaths.into_iter().filter(|_| luck.one_in(2)).collect::<Vec<Span>>();
@@ -338,7 +338,7 @@ impl Plan {
     }
 
     /// Batch jobs of several nodes.
-    fn add_nodes(&mut self, luck: &mut Luck) {
+    fn add_nodes(&mut self, luck: &mut Rng) {
         for site in &mut self.sites {
             site.spec.n_nodes = luck.pick(&[1, 1, 2, 3]);
             site.spec.n_pilots_max = site.spec.n_pilots_max.max(site.spec.n_nodes);
@@ -353,7 +353,7 @@ impl Plan {
 }
 
 impl Rates {
-    fn draw(luck: &mut Luck) -> Rates {
+    fn draw(luck: &mut Rng) -> Rates {
         Rates {
             message_lost: luck.pick(&[0, 100, 10]),
             message_doubled: luck.pick(&[0, 100, 10]),
@@ -376,7 +376,7 @@ impl Rates {
 }
 
 impl SitePlan {
-    fn draw(n: u64, luck: &mut Luck) -> SitePlan {
+    fn draw(n: u64, luck: &mut Rng) -> SitePlan {
         let spec = PlatformSpec {
             name: format!("site{n}"),
             adapter: "simulated".into(),
@@ -407,7 +407,7 @@ impl SitePlan {
     }
 }
 
-pub(super) fn job(n: usize, luck: &mut Luck) -> JobRequest {
+pub(super) fn job(n: usize, luck: &mut Rng) -> JobRequest {
     let nature = Nature::draw(luck);
     let time_limit =
         luck.pick(&[None, None, Some(Span(nature.wall_us_max / 2)), Some(Span(nature.wall_us_max))]);
@@ -437,14 +437,14 @@ pub(super) fn job(n: usize, luck: &mut Luck) -> JobRequest {
     }
 }
 
-fn acts(faults_last: Span, luck: &mut Luck) -> Vec<(Span, Act)> {
+fn acts(faults_last: Span, luck: &mut Rng) -> Vec<(Span, Act)> {
     let mut acts = Vec::new();
     let n_jobs = luck.between(1, 4) as usize;
     for n in 0..n_jobs {
         let at = if n == 0 { Span(1) } else { Span(luck.below(faults_last.0)) };
         acts.push((at, Act::Submit(Box::new(job(n, luck)))));
     }
-    let some_tasks = |luck: &mut Luck| {
+    let some_tasks = |luck: &mut Rng| {
         let first = luck.below(100);
         luck.one_in(2).then(|| TaskSet::from(first..first + luck.between(1, 50)))
     };

@@ -1,7 +1,7 @@
 //! The workloads of paper 004 as rules: what a task runs, writes and reads follows from its number and the seed,
 //! so that no graph is stored, however many tasks there are.
 
-use scheduler::luck::Luck;
+use scheduler::rng::Rng;
 
 use super::published::{ALL_PAIRS_RUN_S, DEGREE, FILE_BYTES, RUN_S};
 
@@ -68,7 +68,7 @@ impl Workload {
         if self.shape == Shape::AllPairs {
             return Drawn { run_us: (ALL_PAIRS_RUN_S * MICROSECONDS) as u64, bytes: FILE_BYTES };
         }
-        let mut luck = Luck::of(self.seed, &[task]);
+        let mut luck = Rng::of(self.seed, &[task]);
         let run_us = luck.below((2.0 * RUN_S * MICROSECONDS) as u64 + 1);
         Drawn { run_us, bytes: luck.below(OUTPUT_BYTES_MAX + 1) }
     }

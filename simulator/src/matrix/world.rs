@@ -5,11 +5,11 @@
 //! leaves the output where it ran.
 
 use scheduler::{
-    luck::Luck,
     policy::stealing::{
         Input, Pace, Ready, Spot,
         hunt::{victim, whom_to_ask},
     },
+    rng::Rng,
     time::{Span, Time},
 };
 
@@ -96,7 +96,7 @@ struct World<'a> {
     /// Of every node.
     pace: Pace,
     agenda: Agenda<Event>,
-    luck: Luck,
+    luck: Rng,
     n_tasks: u32,
     n_done: u32,
     run_us: u64,
@@ -112,7 +112,7 @@ impl<'a> World<'a> {
             _ if is_graph => 0,
             Placement::Even => (file % u64::from(setting.n_nodes)) as u32,
             Placement::Random => {
-                Luck::of(workload.seed, &[FILES, file]).below(u64::from(setting.n_nodes)) as u32
+                Rng::of(workload.seed, &[FILES, file]).below(u64::from(setting.n_nodes)) as u32
             }
         };
         let n_missing = |task: u32| workload.inputs(task.into()).count() as u8;
@@ -128,7 +128,7 @@ impl<'a> World<'a> {
                 bytes_per_s: setting.bytes_per_s,
             },
             agenda: Agenda::new(),
-            luck: Luck::of(workload.seed, &[HUNTS]),
+            luck: Rng::of(workload.seed, &[HUNTS]),
             n_tasks,
             n_done: 0,
             run_us: 0,
@@ -160,7 +160,7 @@ impl<'a> World<'a> {
     fn dealt_to(&self, task: u32) -> u32 {
         let n = u64::from(self.setting.n_nodes);
         let (round, seat) = (u64::from(task) / n, u64::from(task) % n);
-        ((seat + Luck::of(self.workload.seed, &[DEALING, round]).below(n)) % n) as u32
+        ((seat + Rng::of(self.workload.seed, &[DEALING, round]).below(n)) % n) as u32
     }
 
     fn bytes_of(&self, object: u64) -> u64 {

@@ -1,6 +1,6 @@
 //! How long something takes: always the same, or drawn.
 
-use scheduler::{luck::Luck, time::Span};
+use scheduler::{rng::Rng, time::Span};
 
 use crate::draw;
 
@@ -38,7 +38,7 @@ pub enum Distribution {
 
 impl Distribution {
     /// One span; the same for the same luck.
-    pub fn draw(&self, luck: &mut Luck) -> Span {
+    pub fn draw(&self, luck: &mut Rng) -> Span {
         let seconds = match *self {
             Distribution::Constant(seconds) => seconds,
             Distribution::Uniform { low, high } => low + (high - low) * draw::uniform(luck),
@@ -76,12 +76,12 @@ pub fn span(seconds: f64) -> Span {
 
 #[cfg(test)]
 mod tests {
-    use scheduler::luck::Luck;
+    use scheduler::rng::Rng;
 
     use super::Distribution;
 
     fn draws(distribution: Distribution) -> Vec<f64> {
-        let mut luck = Luck::new(3);
+        let mut luck = Rng::new(3);
         (0..200_000).map(|_| distribution.draw(&mut luck).as_secs_f64()).collect()
     }
 

@@ -7,7 +7,7 @@ use scheduler::{
     edges::Dependence,
     engine::{
         interface::PlatformMode,
-        plan::runtimes::RuntimeModel,
+        plan::runtime_model::RuntimeModel,
         state::{durable::Durable, job::Job},
     },
     ids::{JobId, PilotId, PlatformId},

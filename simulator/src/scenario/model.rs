@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use scheduler::{luck::Luck, pilot::Ending, results::FailureKind, time::Span};
+use scheduler::{pilot::Ending, results::FailureKind, rng::Rng, time::Span};
 
 use super::{Application, Scenario, distribution::Distribution, past::PastJob};
 use crate::{
@@ -69,7 +69,7 @@ impl Model {
             return (span, self.speeds[site] * faster.unwrap_or(1.0), has_failed);
         }
         let (time, speed) = self.times[application][site];
-        (time.draw(&mut Luck::of(self.seed, &[TIME, job, index])), speed, false)
+        (time.draw(&mut Rng::of(self.seed, &[TIME, job, index])), speed, false)
     }
 }
 
@@ -97,7 +97,7 @@ impl TimingModel for Model {
     fn queue_wait(&self, site: usize, job: u64) -> Span {
         let (drawn, past) = &self.queue_waits[site];
         match past.len() {
-            0 => drawn.draw(&mut Luck::of(self.seed, &[QUEUE, site as u64, job])),
+            0 => drawn.draw(&mut Rng::of(self.seed, &[QUEUE, site as u64, job])),
             n => past[(job % n as u64) as usize],
         }
     }
@@ -108,7 +108,7 @@ impl TimingModel for Model {
         let (wall, speed, has_failed) = self.length(site, application, (job, index));
         // Not 0: nothing takes no time at all.
         let wall = Span(((wall.0 as f64 / speed) as u64).max(1));
-        let mut luck = Luck::of(self.seed, &[FAILURE, job, index, attempt]);
+        let mut luck = Rng::of(self.seed, &[FAILURE, job, index, attempt]);
         let mut happens = |rate: f64| draw::uniform(&mut luck) < rate;
         let application = &self.applications[application];
         let (node_fails, program_fails) =

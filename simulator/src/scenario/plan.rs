@@ -3,7 +3,7 @@
 use scheduler::{
     edges::OnFailedDependency,
     engine::interface::{JobRequest, PlatformLimits, PlatformSpec, Stage, settings::Settings},
-    luck::Luck,
+    rng::Rng,
     time::Span,
 };
 
@@ -184,7 +184,7 @@ fn request(scenario: &Scenario, coming: Coming, number: u64) -> JobRequest {
 /// The jobs of a lot, in the order they come.
 fn arrivals(scenario: &Scenario, which: usize, lot: &Lot) -> Vec<Coming> {
     let seed = scenario.seed;
-    let mut luck = Luck::of(seed, &[ARRIVALS, which as u64]);
+    let mut luck = Rng::of(seed, &[ARRIVALS, which as u64]);
     let n = lot.n_jobs as usize;
     let offsets: Vec<Span> = match lot.arrivals {
         Arrivals::AtOnce => vec![Span::ZERO; n],
@@ -202,7 +202,7 @@ fn arrivals(scenario: &Scenario, which: usize, lot: &Lot) -> Vec<Coming> {
             pattern.arrivals(n, over.as_secs_f64(), &mut luck).into_iter().map(span).collect()
         }
     };
-    let mut luck = Luck::of(seed, &[ARRIVALS, which as u64, 1]);
+    let mut luck = Rng::of(seed, &[ARRIVALS, which as u64, 1]);
     let weights: Vec<f64> = lot.applications.iter().map(|(_, weight)| *weight).collect();
     let coming = |offset| {
         let which = lot.applications[draw::weighted(&weights, &mut luck)].0;

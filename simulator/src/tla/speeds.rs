@@ -1,6 +1,6 @@
 //! How unequal clusters are: speeds drawn for a given heterogeneity SH, the variance of speed.
 
-use scheduler::luck::Luck;
+use scheduler::rng::Rng;
 
 use crate::draw;
 
@@ -13,14 +13,14 @@ const N_TRIES: u32 = 100_000;
 /// equal clusters, and their mean squared difference from 1 is `heterogeneity`. All but two are drawn from a
 /// normal distribution, the last two solve the two equations; drawn anew while these have no real solution or
 /// a speed is not above 0.1. `None`: there are fewer than two clusters, or no such speeds were found.
-pub fn draw_speeds(cores: &[u64], heterogeneity: f64, luck: &mut Luck) -> Option<Vec<f64>> {
+pub fn draw_speeds(cores: &[u64], heterogeneity: f64, luck: &mut Rng) -> Option<Vec<f64>> {
     if heterogeneity == 0.0 {
         return Some(vec![1.0; cores.len()]);
     }
     (0..N_TRIES).find_map(|_| try_speeds(cores, heterogeneity, luck))
 }
 
-fn try_speeds(cores: &[u64], heterogeneity: f64, luck: &mut Luck) -> Option<Vec<f64>> {
+fn try_speeds(cores: &[u64], heterogeneity: f64, luck: &mut Rng) -> Option<Vec<f64>> {
     let (drawn, [n, m]) = cores.split_last_chunk::<2>()?;
     let (n, m) = (*n as f64, *m as f64);
     let mut offs: Vec<f64> = drawn.iter().map(|_| heterogeneity.sqrt() * draw::normal(luck)).collect();
@@ -38,11 +38,11 @@ fn try_speeds(cores: &[u64], heterogeneity: f64, luck: &mut Luck) -> Option<Vec<
 
 #[cfg(test)]
 mod tests {
-    use scheduler::luck::Luck;
+    use scheduler::rng::Rng;
 
     #[test]
     fn speeds_have_mean_one_over_cores_and_the_variance_asked_for() {
-        let mut luck = Luck::new(3);
+        let mut luck = Rng::new(3);
         for cores in [vec![128; 5], vec![64, 32, 128, 16], vec![7; 2]] {
             for heterogeneity in [0.0, 0.1, 0.2] {
                 let speeds = super::draw_speeds(&cores, heterogeneity, &mut luck).unwrap();

@@ -1,6 +1,6 @@
 //! Jobs that are submitted over time, whether from a log or from a model.
 
-use scheduler::luck::Luck;
+use scheduler::rng::Rng;
 
 use crate::draw;
 
@@ -60,7 +60,7 @@ impl Workload {
 
     /// The f-model of wrong estimates: each estimate is drawn evenly between the runtime and `f` times the runtime.
     pub fn with_estimates(&self, f: f64, seed: u64) -> Workload {
-        let mut luck = Luck::of(seed, &[f.to_bits()]);
+        let mut luck = Rng::of(seed, &[f.to_bits()]);
         let mut judged =
             |job: &Job| Job { estimate: job.runtime * (1.0 + (f - 1.0) * draw::uniform(&mut luck)), ..*job };
         Workload { jobs: self.jobs.iter().map(&mut judged).collect() }

@@ -19,8 +19,8 @@ use std::{collections::BTreeMap, fmt};
 use scheduler::{
     engine::interface::{Answer, Event, RequestId},
     ids::{PlatformId, TaskId},
-    luck::Luck,
     pilot::{Ending, Lane, PilotEvent},
+    rng::Rng,
     time::{Span, Time},
 };
 
@@ -192,7 +192,7 @@ enum Asker {
 pub(crate) struct World<'t> {
     seed: u64,
     plan: Plan,
-    luck: Luck,
+    luck: Rng,
     now: Time,
     agenda: Agenda<Happening>,
     faults_end: Time,
@@ -235,7 +235,7 @@ impl<'t> World<'t> {
         };
         let mut world = World {
             seed,
-            luck: Luck::of(seed, &[1]),
+            luck: Rng::of(seed, &[1]),
             now: BEGIN,
             agenda: Agenda::new(),
             faults_end: BEGIN + plan.faults_last,

@@ -316,7 +316,7 @@ impl World<'_> {
         let is_cached = is_faulty && late > Span::ZERO;
         let seen_at = if is_cached { Time(now.0.saturating_sub(late.0)) } else { now };
         let is_past = |at: Option<Time>| at.is_some_and(|at| at <= seen_at);
-        let is_shown = |job: &BatchJob, luck: &mut scheduler::luck::Luck| match is_past(job.ended_at) {
+        let is_shown = |job: &BatchJob, luck: &mut scheduler::rng::Rng| match is_past(job.ended_at) {
             true => luck.one_in(4),
             false if is_cached => job.accepted_at <= seen_at,
             false => {

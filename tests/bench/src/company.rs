@@ -8,8 +8,8 @@ use std::sync::{
 
 use scheduler::{
     ids::PilotId,
-    luck::Luck,
     policy::stealing::hunt::{victim, whom_to_ask},
+    rng::Rng,
 };
 use tokio::sync::{mpsc, oneshot};
 
@@ -43,7 +43,7 @@ impl Company {
         {
             let members = self.members();
             let here = members.iter().position(|member| member.pilot == thief).unwrap_or(0);
-            let mut luck = Luck::new(seed);
+            let mut luck = Rng::new(seed);
             let asked = whom_to_ask(members.len(), here, &mut luck);
             let loads = asked.map(|at| (at, members[at].n_to_take.load(Ordering::Relaxed) as usize));
             let Some(at) = victim(loads) else { return 0 };

@@ -8,7 +8,7 @@ use profiles::application::{ApplicationProfile, SHIPPED, Written};
 use protocol::{job::nearest, units::parse_duration_ms};
 use scheduler::{
     engine::interface::{
-        declared::{COUNTS_AS, Declared, JobType},
+        declared_profile::{COUNTS_AS, Declared, JobType},
         views::profile::{ExperienceView, ProfileView},
     },
     time::Span,

@@ -16,7 +16,7 @@ use scheduler::{
         Engine,
         interface::{
             PlatformMode, QueueLoad, ScalingWay,
-            declared::{Declared, JobType},
+            declared_profile::{Declared, JobType},
             platform::scaling::{Provider, Ratio, ScalingChange},
             settings::Settings,
             users::{TokenId, UserToken},
@@ -24,10 +24,10 @@ use scheduler::{
         },
         record::{
             Blamed, CancelCause, DrainCause, FailedAttempt, Record, Verdict,
-            because::{Compared, ProvisionReason},
-            beside::{CoRunTimes, CoRunners},
-            effort::ResourceUse,
-            law::{TaskClass, WeightPolicyState},
+            co_runners::{CoRunTimes, CoRunners},
+            provision_reason::{Compared, ProvisionReason},
+            resource_use::ResourceUse,
+            weight_policy::{TaskClass, WeightPolicyState},
         },
     },
     ids::{AllocationId, JobId, PilotId, PlatformId, TaskId},

@@ -5,12 +5,12 @@ use scheduler::{
     engine::{
         interface::{
             PlatformMode, ScalingWay,
-            declared::Declared,
+            declared_profile::Declared,
             platform::scaling::{Provider, Ratio, ScalingChange},
         },
         record::{
             Record,
-            beside::{CoRunTimes, CoRunners},
+            co_runners::{CoRunTimes, CoRunners},
         },
     },
     ids::{AllocationId, PlatformId},

@@ -3,9 +3,9 @@
 
 use crate::{
     engine::{
-        dispatch::offer::outlives,
+        dispatch::capacity::outlives,
         interface::{platform::platform_spec::PlatformMode, settings::Settings},
-        live::{Live, job_leases::JobLeases, plan::quotas::Entitlement, platform::limits, timers::Timer},
+        live::{Live, job_leases::JobLeases, plan::quota::Entitlement, platform::limits, timers::Timer},
         state::{durable::Durable, job::Job, pilot::Pilot, places::Place},
         turn::Turn,
     },

@@ -1,11 +1,11 @@
 //! Which tasks a pilot is given.
 
-pub mod alone;
-pub mod choice;
+pub mod candidate;
+pub mod capacity;
 pub mod elsewhere;
-pub mod here;
-pub mod offer;
+pub mod isolation;
+pub mod node_share;
 pub mod profiling;
-pub mod remains;
 pub mod serve;
 pub mod shortlist;
+pub mod usage;

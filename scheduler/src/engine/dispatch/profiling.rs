@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     engine::{
-        dispatch::{choice::has_room_for_templates, offer::PilotCapacity},
+        dispatch::{candidate::has_room_for_templates, capacity::PilotCapacity},
         interface::{
             RequestId,
             job_request::JobRequest,

@@ -5,19 +5,19 @@ use std::collections::BTreeMap;
 use crate::{
     engine::{
         dispatch::{
-            choice::{JobCandidate, has_room_for_templates},
+            candidate::{JobCandidate, has_room_for_templates},
+            capacity::{PilotCapacity, Wait},
             elsewhere::Elsewhere,
-            here::PlatformUsage,
-            offer::{PilotCapacity, Wait},
             shortlist::shortlist,
+            usage::PlatformUsage,
         },
         interface::{job_request::JobRequest, settings::Settings},
         live::{
             Live,
-            pilots::{keep::Reservation, pilot_state::PilotState},
-            plan::quotas::{Entitlement, QuotaPlace},
+            pilots::{pilot_state::PilotState, reservation::Reservation},
+            plan::quota::{Entitlement, QuotaPlace},
             platform::limits,
-            ready::standby::first_in_line,
+            ready::queue::first_in_line,
         },
         state::{durable::Durable, job::Job},
         turn::Turn,

@@ -4,11 +4,11 @@ use std::cmp::{Ordering, Reverse};
 
 use crate::{
     engine::{
-        dispatch::{here::PlatformUsage, offer::PilotCapacity},
+        dispatch::{capacity::PilotCapacity, usage::PlatformUsage},
         live::{
             Live,
             job_leases::JobLeases,
-            plan::quotas::{ClassQuota, Entitlement, QuotaPlace},
+            plan::quota::{ClassQuota, Entitlement, QuotaPlace},
         },
     },
     ids::JobId,

@@ -2,7 +2,7 @@
 
 use crate::engine::{
     interface::{
-        RequestId, answer::Answer, declared::Declared, refusal::Refusal, views::profile::ProfileView,
+        RequestId, answer::Answer, declared_profile::Declared, refusal::Refusal, views::profile::ProfileView,
     },
     read::views::Reader,
     record::Record,

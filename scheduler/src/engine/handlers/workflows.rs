@@ -14,7 +14,7 @@ use crate::{
             workflow::{On, Stage},
         },
         record::{CancelCause, Record},
-        state::graph::{Backwards, Shift, lost_before},
+        state::dependencies::{Backwards, Shift, lost_before},
         turn::Turn,
     },
     ids::{JobId, TaskId},

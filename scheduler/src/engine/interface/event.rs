@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::{
     engine::interface::{
         RequestId,
-        declared::Declared,
+        declared_profile::Declared,
         job_request::JobRequest,
         planning::PlanAnswer,
         platform::{

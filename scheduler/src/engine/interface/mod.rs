@@ -1,7 +1,7 @@
 //! All that the engine hears and says: events and queries in, effects and answers out.
 
 pub mod answer;
-pub mod declared;
+pub mod declared_profile;
 pub mod effect;
 pub mod event;
 pub mod job_request;

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use crate::{
     engine::{
         live::{
-            plan::quotas::{Entitlement, Quota, QuotaPlace, QuotaTable},
-            ready::{by_size::ReadyByEstimate, lineup::Newcomer},
+            plan::quota::{Entitlement, Quota, QuotaPlace, QuotaTable},
+            ready::{by_estimate::ReadyByEstimate, waiting_line::Newcomer},
         },
         state::job::Job,
     },

@@ -1,15 +1,15 @@
 //! What a restart forgets and pilots bring back: leases, heartbeats, parked pulls, timers.
 
-pub mod effort;
+pub mod blame;
+pub mod isolation;
 pub mod job_leases;
-pub mod last_chances;
 pub mod leases;
 pub mod pilots;
 pub mod plan;
 pub mod platform;
 pub mod profiling;
 pub mod ready;
-pub mod suspects;
+pub mod resource_use;
 pub mod timers;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,17 +18,17 @@ use crate::{
     engine::{
         interface::RequestId,
         live::{
-            effort::{Efforts, Moved},
             job_leases::JobLeases,
-            pilots::{agreement::GoesOn, keep::Reservation, pilot_state::PilotState},
-            plan::{guide::Plan, guiding::PlanSchedule, weight_history::Noted},
+            pilots::{agreement::GoesOn, pilot_state::PilotState, reservation::Reservation},
+            plan::{in_force::Plan, schedule::PlanSchedule, weight_changes::Noted},
             platform::{platform_state::PlatformState, queue_reasons::QueueReason},
             profiling::ProfilingRun,
-            ready::{lineup::WaitingLine, parked::ParkedPulls},
+            ready::{parked_pulls::ParkedPulls, waiting_line::WaitingLine},
+            resource_use::{Efforts, Moved},
             timers::Timer,
         },
-        record::{because::Compared, beside::CoRunners},
-        state::{durable::Durable, graph::Graph},
+        record::{co_runners::CoRunners, provision_reason::Compared},
+        state::{dependencies::Graph, durable::Durable},
     },
     ids::{AllocationId, JobId, PilotId, PlatformId, TaskId},
     ranges::TaskSet,

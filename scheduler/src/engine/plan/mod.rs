@@ -1,8 +1,8 @@
 //! The planner: which share of each platform each kind of task gets.
 
-pub mod divide;
-pub mod guide;
-pub mod guiding;
-pub mod nodes;
-pub mod question;
-pub mod runtimes;
+pub mod distribute;
+pub mod input;
+pub mod node_mix;
+pub mod planner;
+pub mod replanning;
+pub mod runtime_model;

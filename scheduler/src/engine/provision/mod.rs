@@ -1,14 +1,14 @@
 //! Provisioning: how many allocations are wanted where, and what becomes of each. Intent first, then
 //! the act, then the outcome; what is unknown is left to the next listing by tag.
 
-pub mod load;
-pub mod placing;
+pub mod demand;
+pub mod placement;
 pub mod platform_failures;
+pub mod queue_load;
 pub mod queue_reasons;
-pub mod scaling;
 pub mod short_lived;
 pub mod unlisted;
-pub mod wanted;
+pub mod vcpu_ratio;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,10 +31,10 @@ use crate::{
             timers::Timer,
         },
         provision::{
+            demand::{n_hypothetical, n_pilots},
             platform_failures::Failed,
-            wanted::{n_hypothetical, n_pilots},
         },
-        record::{DrainCause, Record, because::ProvisionReason, ends::EndCause},
+        record::{DrainCause, Record, end_cause::EndCause, provision_reason::ProvisionReason},
         state::allocation::{Allocation, AllocationState, Origin},
         turn::Turn,
     },

@@ -7,7 +7,7 @@ use crate::{
     engine::{
         interface::notice::Notice,
         live::platform::short_lived::ShortLived,
-        record::{FailedAttempt, ends::EndCause},
+        record::{FailedAttempt, end_cause::EndCause},
         state::durable::Durable,
         turn::Turn,
     },

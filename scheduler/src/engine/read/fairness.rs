@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    engine::{plan::runtimes::RuntimeModel, read::views::Reader},
+    engine::{plan::runtime_model::RuntimeModel, read::views::Reader},
     ids::PlatformId,
     time::Time,
 };

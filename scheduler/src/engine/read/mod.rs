@@ -1,9 +1,9 @@
 //! Answers to queries.
 
+pub mod explain;
+pub mod explain_policies;
 pub mod fairness;
 pub mod profile;
 pub mod queue_reasons;
-pub mod reasons;
-pub mod reasons_of_policies;
 pub mod views;
 pub mod weights;

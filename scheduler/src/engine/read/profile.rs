@@ -6,8 +6,8 @@ use crate::{
     engine::{
         interface::views::profile::{BesideView, ExperienceView, ProfileView},
         read::views::Reader,
-        record::beside::CoRunners,
-        state::learned::{experience::Statistics, neighbours::Known},
+        record::co_runners::CoRunners,
+        state::learned::{interference::Known, statistics::Statistics},
     },
     ids::PlatformId,
     policy::affinity::corunner::CorunnerAffinity,

@@ -2,7 +2,7 @@
 //! numbers, and how that came about.
 
 use crate::{
-    engine::{interface::views::weights::WeightsView, live::plan::weight_history::view, read::views::Reader},
+    engine::{interface::views::weights::WeightsView, live::plan::weight_changes::view, read::views::Reader},
     policy::{distribution::Distribution, none_or},
     time::Span,
 };

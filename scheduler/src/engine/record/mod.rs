@@ -1,11 +1,11 @@
 //! What the store keeps. Control records travel as JSON, reports as columns; both are versioned by
 //! the store's schema. A field may be added with a default; none may change its meaning.
 
-pub mod because;
-pub mod beside;
-pub mod effort;
-pub mod ends;
-pub mod law;
+pub mod co_runners;
+pub mod end_cause;
+pub mod provision_reason;
+pub mod resource_use;
+pub mod weight_policy;
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     engine::{
         interface::{
-            declared::Declared,
+            declared_profile::Declared,
             job_request::JobRequest,
             platform::{
                 platform_spec::{PlatformMode, PlatformSpec},
@@ -24,8 +24,8 @@ use crate::{
             views::weights::WeightChange,
         },
         record::{
-            because::ProvisionReason, beside::CoRunTimes, effort::ResourceUse, ends::EndCause,
-            law::WeightPolicyState,
+            co_runners::CoRunTimes, end_cause::EndCause, provision_reason::ProvisionReason,
+            resource_use::ResourceUse, weight_policy::WeightPolicyState,
         },
     },
     ids::{AllocationId, JobId, PilotId, PlatformId, TaskId},

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::{
     engine::{
         interface::platform::{platform_spec::PlatformSpec, shape::Shape},
-        record::{because::ProvisionReason, ends::EndCause},
+        record::{end_cause::EndCause, provision_reason::ProvisionReason},
     },
     ids::{PilotId, PlatformId},
     time::{Span, Time},

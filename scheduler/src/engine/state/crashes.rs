@@ -2,7 +2,7 @@
 
 use crate::{
     engine::{
-        record::ends::EndCause,
+        record::end_cause::EndCause,
         state::{
             durable::Durable,
             ends::{Alike, N_FOR_ONE_MAX},

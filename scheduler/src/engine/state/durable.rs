@@ -9,7 +9,7 @@ use std::{
 use crate::{
     engine::{
         interface::{
-            declared::Declared,
+            declared_profile::Declared,
             job_request::JobRequest,
             platform::{
                 platform_spec::{PlatformMode, PlatformSpec},
@@ -26,14 +26,14 @@ use crate::{
             failing::{N_NODES, is_of_place},
             job::Job,
             learned::{
-                facts::{Applications, Learned},
-                neighbours::Interference,
-                waits::Waits,
+                applications::{Applications, Learned},
+                interference::Interference,
+                queue_wait::Waits,
             },
             pilot::Pilot,
             places::{Fortune, NodeId, Nodes, Place},
             policies,
-            scaling::Scaled,
+            vcpu_ratio::Scaled,
             weight_log::WeightLog,
         },
     },

@@ -132,7 +132,7 @@ impl Ends {
 
 #[cfg(test)]
 mod tests {
-    use crate::engine::record::ends::EndCause;
+    use crate::engine::record::end_cause::EndCause;
 
     #[test]
     fn words_of_batch_systems_say_who_ended_a_job() {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use crate::engine::{
     interface::views::weights::{KindView, WeightChange},
-    record::law::{TaskClass, WeightPolicyState},
+    record::weight_policy::{TaskClass, WeightPolicyState},
 };
 
 /// Changes that are remembered.

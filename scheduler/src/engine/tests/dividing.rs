@@ -9,10 +9,10 @@ use super::{
 use crate::{
     engine::{
         interface::{
-            declared::{Declared, JobType},
+            declared_profile::{Declared, JobType},
             views::weights::{WeightCause, WeightChange},
         },
-        plan::runtimes::RuntimeModel,
+        plan::runtime_model::RuntimeModel,
     },
     ids::PlatformId,
     policy::{Policies, distribution::Distribution},

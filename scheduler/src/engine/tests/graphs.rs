@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::{
     edges::{Edges, Listed, OnFailedDependency},
-    luck::Luck,
+    rng::Rng,
 };
 
 fn stage(n_tasks: u64, after: Vec<(On, Edges)>) -> Stage {
@@ -345,7 +345,7 @@ fn no_pilot_is_asked_for_what_waits() {
 }
 
 /// A graph of a few stages, a quarter of whose edges are listed.
-fn draw_stages(luck: &mut Luck) -> Vec<Stage> {
+fn draw_stages(luck: &mut Rng) -> Vec<Stage> {
     let n_stages = luck.between(1, 5) as usize;
     let mut stages: Vec<Stage> = Vec::new();
     for at in 0..n_stages {
@@ -396,7 +396,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
     #[test]
     fn whatever_happens_tasks_keep_their_order_and_all_end(seed: u64) {
-        let mut luck = Luck::new(seed);
+        let mut luck = Rng::new(seed);
         let mut scene = Scene::new();
         let mut jobs = scene.submit_all(draw_stages(&mut luck));
         let mut pilot = scene.pilot(4);

@@ -7,8 +7,8 @@ use super::{
 use crate::{
     engine::{
         interface::planning::PlanAnswer,
-        live::plan::{guide::Plan, quotas::QuotaPlace},
-        plan::question::PlanInput,
+        live::plan::{in_force::Plan, quota::QuotaPlace},
+        plan::input::PlanInput,
     },
     policy::{Policies, allocation::Allocation, distribution::Distribution},
 };

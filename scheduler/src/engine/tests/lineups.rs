@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::engine::{
-    dispatch::{here::PlatformUsage, offer::PilotCapacity, serve::choices},
-    live::ready::standby::first_in_line,
+    dispatch::{capacity::PilotCapacity, serve::choices, usage::PlatformUsage},
+    live::ready::queue::first_in_line,
 };
 use crate::policy::matching::Matching;
 

@@ -4,7 +4,7 @@ use super::{
     sharing::{of_user, took},
     *,
 };
-use crate::engine::record::beside::{CoRunTimes, CoRunners};
+use crate::engine::record::co_runners::{CoRunTimes, CoRunners};
 use crate::policy::{Policies, allocation::Allocation, bundling::Bundling, mapping::Mapping};
 
 const MAF: Mapping = Mapping::Maf { is_recomputed: true, is_of_pairs: false };

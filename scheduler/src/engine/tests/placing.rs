@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::{
-    engine::interface::declared::Declared,
+    engine::interface::declared_profile::Declared,
     ids::PlatformId,
     policy::{Policies, placement::pilots::PilotPlacement},
     pull::LeaveReason,

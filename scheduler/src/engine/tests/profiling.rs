@@ -4,7 +4,7 @@ use super::{
     sharing::{of_user, took},
     *,
 };
-use crate::engine::record::beside::CoRunners;
+use crate::engine::record::co_runners::CoRunners;
 use crate::policy::{Policies, bundling::Bundling};
 
 /// So many pilots of four cores on `here`.

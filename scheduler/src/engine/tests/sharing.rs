@@ -354,7 +354,7 @@ fn of_jobs_that_are_alike_a_pilot_goes_on_with_the_one_that_it_had() {
 #[test]
 fn what_tasks_need_beside_cores_is_learned_from_pulls_and_kept() {
     use crate::{
-        engine::interface::declared::{Declared, JobType},
+        engine::interface::declared_profile::{Declared, JobType},
         pull::Effort,
     };
 

@@ -7,7 +7,7 @@ use super::{
     *,
 };
 use crate::engine::dispatch::{
-    here::PlatformUsage, offer::PilotCapacity, serve::choices, shortlist::shortlist,
+    capacity::PilotCapacity, serve::choices, shortlist::shortlist, usage::PlatformUsage,
 };
 use crate::policy::{
     Policies, allocation::Allocation, distribution::Distribution, mapping::Mapping, matching::Matching,

@@ -12,7 +12,7 @@ mod random;
 use serde::{Deserialize, Serialize};
 
 use super::{affinity::corunner::CorunnerAffinity, none_or::Worded};
-use crate::luck::Luck;
+use crate::rng::Rng;
 
 /// The policies of this layer, by the words of the `policies:` block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -119,7 +119,7 @@ struct Floor<'a> {
     left: Vec<u64>,
     n_free: u64,
     n_nodes: Vec<u64>,
-    luck: Luck,
+    luck: Rng,
 }
 
 impl<'a> Floor<'a> {
@@ -129,7 +129,7 @@ impl<'a> Floor<'a> {
             left: site.shares.to_vec(),
             n_free: site.n_nodes,
             n_nodes: vec![0; site.combinations.len()],
-            luck: Luck::new(site.seed),
+            luck: Rng::new(site.seed),
         }
     }
 

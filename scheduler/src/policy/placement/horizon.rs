@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{Inner, Request, Scene, floor::Floor};
-use crate::luck::Luck;
+use crate::rng::Rng;
 
 /// Cores that come free.
 #[derive(Clone, Copy, Debug)]
@@ -65,13 +65,13 @@ pub(super) struct Horizon<'a> {
     speeds: &'a [f64],
     known: &'a [End],
     placed: BinaryHeap<Reverse<End>>,
-    luck: Luck,
+    luck: Rng,
 }
 
 impl<'a> Horizon<'a> {
     pub(super) fn new(now: f64, floor: &'a Floor, known: &'a [End], seed: u64) -> Horizon<'a> {
         let (free, speeds) = (floor.free.clone(), &floor.speeds[..]);
-        Horizon { now, free, speeds, known, placed: BinaryHeap::new(), luck: Luck::new(seed) }
+        Horizon { now, free, speeds, known, placed: BinaryHeap::new(), luck: Rng::new(seed) }
     }
 
     /// On this platform, now.

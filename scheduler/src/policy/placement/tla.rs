@@ -16,7 +16,7 @@ use super::{
     horizon::{Horizon, Planned, ends},
     random, worst_fit,
 };
-use crate::luck::Luck;
+use crate::rng::Rng;
 
 /// Runtimes of less than this count as this, in seconds: the usual bound.
 const SLOWDOWN_BOUND: f64 = 10.0;
@@ -69,7 +69,7 @@ pub enum Inner {
 }
 
 impl Inner {
-    pub(super) fn choose(self, free: &[u64], cores: u64, luck: &mut Luck) -> Option<usize> {
+    pub(super) fn choose(self, free: &[u64], cores: u64, luck: &mut Rng) -> Option<usize> {
         match self {
             Inner::FastestFirst => fastest_first::choose(free, cores),
             Inner::BestFit => best_fit::choose(free, cores),

@@ -1,6 +1,6 @@
 //! Adaptive work stealing: whom an idle pilot asks, and how long it waits between tries (paper 004).
 
-use crate::{luck::Luck, time::Span};
+use crate::{rng::Rng, time::Span};
 
 /// The first wait before a try.
 pub const PAUSE_FIRST: Span = Span::from_millis(1);
@@ -59,7 +59,7 @@ impl Default for Hunt {
 
 /// The pilots to ask: as many as the square root of all `n_pilots`, drawn among the others; one may be drawn
 /// twice. None when there are no others.
-pub fn whom_to_ask(n_pilots: usize, here: usize, luck: &mut Luck) -> impl Iterator<Item = usize> {
+pub fn whom_to_ask(n_pilots: usize, here: usize, luck: &mut Rng) -> impl Iterator<Item = usize> {
     let n = if n_pilots > 1 { n_pilots.isqrt() } else { 0 };
     (0..n).map(move |_| {
         let drawn = luck.below(n_pilots as u64 - 1) as usize;
@@ -80,7 +80,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::{Hunt, PAUSE_MAX, victim, whom_to_ask};
-    use crate::{luck::Luck, time::Span};
+    use crate::{rng::Rng, time::Span};
 
     #[test]
     fn waits_double_until_the_hunter_gives_up() {
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn as_many_are_asked_as_the_square_root() {
-        let n_asked = |n| whom_to_ask(n, 0, &mut Luck::new(1)).count();
+        let n_asked = |n| whom_to_ask(n, 0, &mut Rng::new(1)).count();
         assert_eq!([0, 1, 2, 3, 4, 99, 100, 65_536].map(n_asked), [0, 0, 1, 1, 2, 9, 10, 256]);
     }
 
@@ -117,7 +117,7 @@ mod tests {
         #[test]
         fn only_others_are_asked(n in 2..2000usize, here in any::<prop::sample::Index>(), seed in any::<u64>()) {
             let here = here.index(n);
-            let mut luck = Luck::new(seed);
+            let mut luck = Rng::new(seed);
             prop_assert!(whom_to_ask(n, here, &mut luck).all(|pilot| pilot < n && pilot != here));
         }
 

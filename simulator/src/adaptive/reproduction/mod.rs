@@ -7,7 +7,7 @@ mod gains;
 mod remarks;
 mod trials;
 
-use scheduler::luck::Luck;
+use scheduler::rng::Rng;
 
 use self::trials::{Trials, contestants};
 use super::{workload::Cell, world::Nature};
@@ -26,7 +26,7 @@ fn n_seeds(effort: Effort) -> (usize, usize) {
 
 pub(super) fn report(effort: Effort, seed: u64, progress: &dyn Progress) -> Report {
     let (n_main, n_wide) = n_seeds(effort);
-    let mut luck = Luck::new(seed);
+    let mut luck = Rng::new(seed);
     let seeds: Vec<u64> = (0..n_main).map(|_| luck.draw()).collect();
     let trials = Trials::run(&Cell::all(&LOADS), &seeds, &contestants(), Nature::default(), progress);
     let wide = &seeds[..n_wide];

@@ -1,6 +1,6 @@
 //! Many runs, and their means.
 
-use scheduler::luck::Luck;
+use scheduler::rng::Rng;
 
 use crate::{
     alstb::scene::{Scene, Setting},
@@ -23,7 +23,7 @@ pub(super) fn run(
         settings.iter().flat_map(|setting| (0..n_instances).map(move |n| (*setting, n))).collect();
     let measured = grid::map(&inputs, progress, |(setting, n)| {
         // Instances of the same number are of the same luck in every setting.
-        contenders(&Scene::draw(setting, Luck::of(seed, &[*n]).draw()))
+        contenders(&Scene::draw(setting, Rng::of(seed, &[*n]).draw()))
     });
     measured.chunks(n_instances.max(1) as usize).map(<[_]>::to_vec).collect()
 }

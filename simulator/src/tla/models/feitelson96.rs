@@ -5,7 +5,7 @@
 //! runtimes hyperexponential, with a share of short ones that falls with size; repetitions. How the weights were
 //! set by hand, and the numbers below marked as chosen, could not be confirmed from what we can read.
 
-use scheduler::luck::Luck;
+use scheduler::rng::Rng;
 
 use super::super::workload::{Job, Workload};
 use crate::draw;
@@ -26,7 +26,7 @@ const RUNS_MAX: usize = 1000;
 const BUSY: f64 = 0.7;
 
 pub(super) fn generate(n_jobs: usize, n_cores: u64, seed: u64) -> Workload {
-    let mut luck = Luck::of(seed, &[2]);
+    let mut luck = Rng::of(seed, &[2]);
     let harmonic = |n: usize, order: f64| (n as f64).powf(-order);
     let size_weight =
         |n: usize| harmonic(n, SIZE_ORDER) * if n.is_power_of_two() { POWER_OF_TWO } else { 1.0 };

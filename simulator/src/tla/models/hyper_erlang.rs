@@ -1,7 +1,7 @@
 //! Hyper-Erlang distributions of common order: one of two rates by lot, then the sum of so many exponential
 //! stages at that rate.
 
-use scheduler::luck::Luck;
+use scheduler::rng::Rng;
 
 use crate::draw;
 
@@ -43,7 +43,7 @@ impl HyperErlang {
     }
 
     /// One draw.
-    pub fn draw(&self, luck: &mut Luck) -> f64 {
+    pub fn draw(&self, luck: &mut Rng) -> f64 {
         let branch = usize::from(draw::uniform(luck) >= self.probability);
         let stages: f64 = (0..self.n_stages).map(|_| draw::exponential(luck)).sum();
         self.stage_means[branch] * stages
@@ -59,7 +59,7 @@ impl HyperErlang {
 
 #[cfg(test)]
 mod tests {
-    use scheduler::luck::Luck;
+    use scheduler::rng::Rng;
 
     use super::HyperErlang;
 
@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn draws_have_the_mean() {
         let fitted = HyperErlang::with_moments([3.0, 20.0, 300.0]).unwrap();
-        let mut luck = Luck::new(1);
+        let mut luck = Rng::new(1);
         let mean = (0..50_000).map(|_| fitted.draw(&mut luck)).sum::<f64>() / 50_000.0;
         assert!((mean - 3.0).abs() < 0.06, "{mean}");
     }

@@ -6,7 +6,7 @@
 //! moments that we took from another log: NASA Ames iPSC/860, October to December 1993, 18,066 jobs of the
 //! cleaned version in the Parallel Workloads Archive (Bill Nitzberg, Dror Feitelson).
 
-use scheduler::luck::Luck;
+use scheduler::rng::Rng;
 
 use super::super::workload::{Job, Workload};
 use super::hyper_erlang::HyperErlang;
@@ -53,7 +53,7 @@ struct Stream {
     runtime: HyperErlang,
     gap: HyperErlang,
     next_at: f64,
-    luck: Luck,
+    luck: Rng,
 }
 
 impl Stream {
@@ -61,7 +61,7 @@ impl Stream {
     fn new(range: &Range, seed: u64) -> Option<Stream> {
         let (runtime, gap) =
             (HyperErlang::with_moments(range.runtime)?, HyperErlang::with_moments(range.gap)?);
-        let mut luck = Luck::of(seed, &[3, range.cores]);
+        let mut luck = Rng::of(seed, &[3, range.cores]);
         Some(Stream { cores: range.cores, runtime, gap, next_at: gap.draw(&mut luck), luck })
     }
 

@@ -1,7 +1,7 @@
 //! Lublin and Feitelson, "The Workload on Parallel Supercomputers: Modeling the Characteristics of Rigid Jobs"
 //! (JPDC 63, 2003), one type of job, with the parameters of that paper.
 
-use scheduler::luck::Luck;
+use scheduler::rng::Rng;
 
 use super::super::workload::{Job, Workload};
 use crate::draw;
@@ -31,7 +31,7 @@ const FIRST_BUCKET: usize = 22;
 const BUCKET_SECONDS: f64 = 1800.0;
 
 pub(super) fn generate(n_jobs: usize, n_cores: u64, seed: u64) -> Workload {
-    let mut luck = Luck::of(seed, &[1]);
+    let mut luck = Rng::of(seed, &[1]);
     let mut day = Day::new();
     let jobs = (0..n_jobs).map(|_| {
         let cores = size(n_cores, &mut luck);
@@ -46,7 +46,7 @@ pub(super) fn generate(n_jobs: usize, n_cores: u64, seed: u64) -> Workload {
     Workload::new(jobs.collect())
 }
 
-fn size(n_cores: u64, luck: &mut Luck) -> u64 {
+fn size(n_cores: u64, luck: &mut Rng) -> u64 {
     let kind = draw::uniform(luck);
     if kind < SERIAL || n_cores == 1 {
         return 1;
@@ -61,14 +61,14 @@ fn size(n_cores: u64, luck: &mut Luck) -> u64 {
 }
 
 /// Whole seconds, at least one.
-fn runtime(cores: u64, luck: &mut Luck) -> f64 {
+fn runtime(cores: u64, luck: &mut Rng) -> f64 {
     let share = (SHORT_SLOPE * cores as f64 + SHORT_AT_ZERO).clamp(0.0, 1.0);
     let kind = if draw::uniform(luck) < share { SHORT } else { LONG };
     log_gamma(kind, LOG_RUNTIME_MAX, luck).floor().max(1.0)
 }
 
 /// What has a logarithm of this gamma distribution, below this.
-fn log_gamma((shape, scale): (f64, f64), most: f64, luck: &mut Luck) -> f64 {
+fn log_gamma((shape, scale): (f64, f64), most: f64, luck: &mut Rng) -> f64 {
     loop {
         let logarithm = scale * draw::gamma(shape, luck);
         if logarithm <= most {

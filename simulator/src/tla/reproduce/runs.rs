@@ -1,8 +1,8 @@
 //! What is run: on which clusters, by which policies.
 
 use scheduler::{
-    luck::Luck,
     policy::placement::{Placement, Tla},
+    rng::Rng,
 };
 
 use super::sources::Source;
@@ -20,7 +20,7 @@ pub const POLICIES: [(&str, Placement); 3] =
 pub fn clusters(source: &Source, heterogeneity: f64, vector: u64, seed: u64) -> Option<Vec<Cluster>> {
     let cores = vec![source.cluster_cores; source.n_clusters];
     let numbers = [4, source.n_clusters as u64, heterogeneity.to_bits(), vector];
-    let speeds = draw_speeds(&cores, heterogeneity, &mut Luck::of(seed, &numbers))?;
+    let speeds = draw_speeds(&cores, heterogeneity, &mut Rng::of(seed, &numbers))?;
     Some(speeds.into_iter().map(|speed| Cluster { cores: source.cluster_cores, speed }).collect())
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use scheduler::{ids::TaskId, luck::Luck, pilot::PilotEvent, results::FailureKind, time::Span};
+use scheduler::{ids::TaskId, pilot::PilotEvent, results::FailureKind, rng::Rng, time::Span};
 
 use super::{
     super::{Happening, Held, World},
@@ -64,8 +64,8 @@ impl World<'_> {
         self.after(span, Happening::FilesMoved { node, life, task, number });
     }
 
-    fn luck_of_files(&self, node: usize, life: u64, number: u64) -> Luck {
-        Luck::of(self.seed, &[STREAM, node as u64, life, number])
+    fn luck_of_files(&self, node: usize, life: u64, number: u64) -> Rng {
+        Rng::of(self.seed, &[STREAM, node as u64, life, number])
     }
 
     pub(in super::super) fn files_are_moved(

@@ -4,11 +4,11 @@
 use scheduler::{
     engine::interface::Event,
     ids::{JobId, PilotId},
-    luck::Luck,
     pilot::{Hunted, PilotEvent, ReadBy},
     policy::stealing::hunt::{victim, whom_to_ask},
     ranges::TaskSet,
     results::Report,
+    rng::Rng,
     time::{Span, Time},
 };
 
@@ -27,8 +27,8 @@ const DOUBLES: u64 = 10;
 const CUT_OFF: u64 = 4;
 
 impl World<'_> {
-    fn luck_of_gifts(&self, node: usize, n: u64) -> Luck {
-        Luck::of(self.seed, &[STREAM, node as u64, self.nodes[node].life, n])
+    fn luck_of_gifts(&self, node: usize, n: u64) -> Rng {
+        Rng::of(self.seed, &[STREAM, node as u64, self.nodes[node].life, n])
     }
 
     pub(super) fn is_asked_later(&mut self, node: usize, life: u64, n: u64) {
@@ -56,7 +56,7 @@ impl World<'_> {
     }
 
     /// One of those that are there, most of the time.
-    fn any_pilot(&self, luck: &mut Luck) -> PilotId {
+    fn any_pilot(&self, luck: &mut Rng) -> PilotId {
         let there = self.nodes.iter().filter(|node| !node.is_over());
         let there: Vec<PilotId> = there.filter_map(|node| node.process.as_ref()?.id).collect();
         match luck.below(5) {
@@ -133,7 +133,7 @@ impl World<'_> {
         let mut luck = self.luck_of_gifts(node, self.now.0 ^ job.0);
         let mut read = Vec::new();
         for index in tasks.indices().filter(|index| index % 7 > 0).take(1_000) {
-            let file = |luck: &mut Luck| ReadBy {
+            let file = |luck: &mut Rng| ReadBy {
                 at: luck.one_in(2).then(|| self.any_pilot(luck)),
                 bytes: luck.pick(&[0, 1_000, 5_000_000, 100_000_000]),
             };

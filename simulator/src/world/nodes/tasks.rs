@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 use scheduler::{
     engine::interface::platform::scaling::Ratio,
     ids::{JobId, TaskId},
-    luck::Luck,
     pilot::{Ending, PilotEvent},
     results::{FailureKind, TaskOutput, Usage},
+    rng::Rng,
     time::Span,
 };
 
@@ -135,7 +135,7 @@ impl World<'_> {
     }
 
     fn natural_course(&self, nature: Nature, task: TaskId, execution: usize, limit: Option<Span>) -> Course {
-        let mut luck = Luck::of(self.seed, &[task.job.0, task.index, execution as u64]);
+        let mut luck = Rng::of(self.seed, &[task.job.0, task.index, execution as u64]);
         let wall = Span(luck.between(nature.wall_us_max / 100, nature.wall_us_max));
         let (span, ending) = if luck.one_in(nature.node_fails) {
             (Span(500), Course::node_failure())
@@ -146,7 +146,7 @@ impl World<'_> {
         } else {
             (wall, Ending::Exited(0))
         };
-        let is_poison = Luck::of(self.seed, &[task.job.0, task.index]).one_in(nature.is_poison);
+        let is_poison = Rng::of(self.seed, &[task.job.0, task.index]).one_in(nature.is_poison);
         let kills_pilot = is_poison || (self.is_faulty() && luck.one_in(nature.kills_pilot));
         Course { span, ending, kills_pilot }
     }

@@ -1,16 +1,16 @@
 //! Pilots come, pull, report, leave and are lost.
 
 pub mod agreement;
-pub mod attempts;
+pub mod blame;
+pub mod co_runners;
 pub mod doubts;
-pub mod effort;
 pub mod ends;
-pub mod forsaken;
-pub mod gifts;
-pub mod last_chances;
+pub mod isolation;
 pub mod leases;
-pub mod neighbours;
-pub mod suspects;
+pub mod left_behind;
+pub mod reports;
+pub mod resource_use;
+pub mod transfers;
 
 use std::collections::BTreeSet;
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    engine::interface::declared::{Declared, JobType},
+    engine::interface::declared_profile::{Declared, JobType},
     time::Span,
 };
 

@@ -2,6 +2,6 @@
 
 pub mod agreement;
 pub mod doubts;
-pub mod keep;
-pub mod neighbours;
+pub mod node_applications;
 pub mod pilot_state;
+pub mod reservation;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{
     engine::{
         interface::RequestId,
-        live::pilots::{doubts::RowBegan, keep::Reservation, neighbours::NodeApplications},
+        live::pilots::{doubts::RowBegan, node_applications::NodeApplications, reservation::Reservation},
     },
     ids::{JobId, TaskId},
     pull::{Part, PilotCommand},

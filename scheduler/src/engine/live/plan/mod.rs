@@ -1,7 +1,7 @@
 //! The plan in force: shares, quotas and mixes of nodes.
 
-pub mod guide;
-pub mod guiding;
-pub mod nodes;
-pub mod quotas;
-pub mod weight_history;
+pub mod in_force;
+pub mod node_mix;
+pub mod quota;
+pub mod schedule;
+pub mod weight_changes;

@@ -3,5 +3,5 @@
 pub mod limits;
 pub mod platform_state;
 pub mod queue_reasons;
-pub mod scaling;
 pub mod short_lived;
+pub mod vcpu_watch;

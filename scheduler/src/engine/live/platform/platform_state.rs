@@ -3,7 +3,7 @@
 use crate::{
     engine::{
         interface::platform::queue_load::QueueLoad,
-        live::platform::{scaling::Watch, short_lived::ShortLived},
+        live::platform::{short_lived::ShortLived, vcpu_watch::Watch},
     },
     time::Time,
 };

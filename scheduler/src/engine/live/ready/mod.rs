@@ -1,6 +1,6 @@
 //! Ready tasks and the jobs that have some.
 
-pub mod by_size;
-pub mod lineup;
-pub mod parked;
-pub mod standby;
+pub mod by_estimate;
+pub mod parked_pulls;
+pub mod queue;
+pub mod waiting_line;

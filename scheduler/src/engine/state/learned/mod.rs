@@ -1,7 +1,7 @@
 //! Experience with applications and platforms.
 
-pub mod declared;
-pub mod experience;
-pub mod facts;
-pub mod neighbours;
-pub mod waits;
+pub mod applications;
+pub mod declared_profile;
+pub mod interference;
+pub mod queue_wait;
+pub mod statistics;

@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use crate::{
     engine::{
         live::plan::{
-            guide::Plan,
-            nodes::{NodeMix, NodeMixes},
+            in_force::Plan,
+            node_mix::{NodeMix, NodeMixes},
         },
-        plan::question::{OpenJob, PlanInput, PlatformInput},
-        state::learned::neighbours::{Interference, N_MEMBERS},
+        plan::input::{OpenJob, PlanInput, PlatformInput},
+        state::learned::interference::{Interference, N_MEMBERS},
     },
     ids::{JobId, PilotId, PlatformId},
     policy::{

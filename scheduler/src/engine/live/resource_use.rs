@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    engine::record::effort::ResourceUse,
+    engine::record::resource_use::ResourceUse,
     ids::{JobId, PlatformId},
     pull::MovedBytes,
 };

@@ -2,7 +2,7 @@
 
 use crate::{
     engine::{
-        dispatch::{choice::cores_of, remains::NodeShare},
+        dispatch::{candidate::cores_of, node_share::NodeShare},
         interface::settings::Settings,
         live::{Live, job_leases::JobLeases},
         state::durable::Durable,

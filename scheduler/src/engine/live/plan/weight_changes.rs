@@ -3,8 +3,8 @@
 use crate::{
     engine::{
         interface::views::weights::{KindView, WeightCause, WeightChange, WeightView},
-        live::plan::quotas::{ClassQuota, QuotaCell, QuotaTable},
-        record::law::{TaskClass, WeightPolicyState},
+        live::plan::quota::{ClassQuota, QuotaCell, QuotaTable},
+        record::weight_policy::{TaskClass, WeightPolicyState},
         state::weight_log::WeightLog,
     },
     ids::PlatformId,

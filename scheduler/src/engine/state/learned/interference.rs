@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    engine::record::beside::{CoRunTimes, CoRunners},
+    engine::record::co_runners::{CoRunTimes, CoRunners},
     ids::PlatformId,
     time::Span,
 };

@@ -1,8 +1,8 @@
 //! Statistics of an application beside the profile that somebody declared.
 
 use crate::engine::{
-    interface::declared::{COUNTS_AS, Declared},
-    state::learned::experience::Statistics,
+    interface::declared_profile::{COUNTS_AS, Declared},
+    state::learned::statistics::Statistics,
 };
 
 /// A declared time that is off by more than this factor counts for less, by the square of what it is beyond, unless
@@ -68,7 +68,7 @@ fn trust(declared: f64, measured: f64) -> f64 {
 mod tests {
     use super::{Declared, Known, Statistics};
     use crate::{
-        engine::{interface::declared::JobType, record::Totals},
+        engine::{interface::declared_profile::JobType, record::Totals},
         time::Span,
     };
 

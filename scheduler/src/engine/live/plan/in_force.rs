@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{
     engine::live::plan::{
-        nodes::NodeMixes,
-        quotas::{QuotaPlace, QuotaTable},
+        node_mix::NodeMixes,
+        quota::{QuotaPlace, QuotaTable},
     },
     ids::{JobId, PlatformId},
     policy::{matching::application::Score, table::Table},

@@ -1,6 +1,6 @@
 //! The applications whose tasks share a node.
 
-use crate::{engine::record::beside::CoRunners, time::Time};
+use crate::{engine::record::co_runners::CoRunners, time::Time};
 
 /// Whose tasks are on a node, where something is to be learned from that: one task alone, or a full node.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -2,13 +2,13 @@
 
 use crate::{
     engine::{
-        dispatch::choice::cores_of,
+        dispatch::candidate::cores_of,
         interface::refusal::Refusal,
         live::{
-            plan::quotas::{ClassQuota, Entitlement, QuotaCell, QuotaPlace},
+            plan::quota::{ClassQuota, Entitlement, QuotaCell, QuotaPlace},
             platform::limits::held_there,
         },
-        provision::placing::{PlacementProblem, Prospect},
+        provision::placement::{PlacementProblem, Prospect},
         read::views::Reader,
         state::{allocation::Allocation, job::Job},
     },

@@ -2,13 +2,13 @@
 
 use crate::{
     engine::{
-        dispatch::choice::JobCandidate,
+        dispatch::candidate::JobCandidate,
         interface::settings::Settings,
         live::Live,
         state::{
             durable::Durable,
             job::Job,
-            learned::{experience::Statistics, facts::Applications},
+            learned::{applications::Applications, statistics::Statistics},
             pilot::Pilot,
         },
     },

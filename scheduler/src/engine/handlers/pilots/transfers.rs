@@ -7,7 +7,7 @@ use std::{cmp::Reverse, collections::BTreeSet, ops::Bound};
 
 use crate::{
     engine::{
-        dispatch::{choice::has_room_for_templates, elsewhere::Elsewhere, offer::PilotCapacity},
+        dispatch::{candidate::has_room_for_templates, capacity::PilotCapacity, elsewhere::Elsewhere},
         interface::{RequestId, answer::Answer, refusal::Refusal},
         live::{Live, pilots::pilot_state::PilotState, platform::limits},
         turn::Turn,

@@ -4,9 +4,9 @@
 
 use crate::{
     engine::{
-        dispatch::{choice::has_room_for_templates, elsewhere::Elsewhere, offer::PilotCapacity},
+        dispatch::{candidate::has_room_for_templates, capacity::PilotCapacity, elsewhere::Elsewhere},
         live::{
-            Live, last_chances::holds_any, pilots::pilot_state::PilotState, plan::quotas::Entitlement,
+            Live, isolation::holds_any, pilots::pilot_state::PilotState, plan::quota::Entitlement,
             platform::limits,
         },
         state::job::Job,

@@ -6,12 +6,12 @@ use std::{collections::BTreeMap, sync::Arc};
 use crate::{
     engine::{
         interface::{
-            declared::{Declared, JobType},
+            declared_profile::{Declared, JobType},
             job_request::JobRequest,
             platform::platform_spec::PlatformSpec,
         },
-        record::{JobResult, effort::ResourceUse},
-        state::learned::{declared::Known, experience::Statistics, neighbours::Interference},
+        record::{JobResult, resource_use::ResourceUse},
+        state::learned::{declared_profile::Known, interference::Interference, statistics::Statistics},
     },
     ids::PlatformId,
     policy::matching::application::degree,

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use crate::{
     engine::{
-        handlers::pilots::ends::EndOfPilot, live::suspects::N_SUSPECTS_MAX, record::Blamed,
-        state::job::Trouble, turn::Turn,
+        handlers::pilots::ends::EndOfPilot, live::blame::N_SUSPECTS_MAX, record::Blamed, state::job::Trouble,
+        turn::Turn,
     },
     ids::{JobId, PilotId, TaskId},
     ranges::TaskSet,

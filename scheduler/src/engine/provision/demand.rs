@@ -2,7 +2,7 @@
 
 use crate::{
     engine::{
-        dispatch::offer::needed,
+        dispatch::capacity::needed,
         interface::{platform::platform_spec::PlatformSpec, settings::Settings},
         live::{Live, platform::limits},
         state::{allocation::Allocation, durable::Durable, job::Job},

@@ -5,7 +5,7 @@ use crate::{
         interface::settings::Settings,
         live::{
             Live,
-            plan::quotas::{Quota, QuotaPlace},
+            plan::quota::{Quota, QuotaPlace},
         },
         state::{durable::Durable, job::Job},
     },

@@ -2,7 +2,7 @@
 //! take tasks; a platform that has used up its own takes over from the fullest.
 
 use crate::{
-    engine::record::law::{TaskClass, WeightPolicyState},
+    engine::record::weight_policy::{TaskClass, WeightPolicyState},
     ids::PlatformId,
     policy::distribution::Weights,
     time::{Span, Time},

@@ -11,11 +11,11 @@ use crate::{
         },
         live::{
             Live,
-            plan::{guide::Plan, guiding::Pending, quotas::QuotaPlace},
+            plan::{in_force::Plan, quota::QuotaPlace, schedule::Pending},
             platform::limits,
             timers::Timer,
         },
-        plan::question::PlanInput,
+        plan::input::PlanInput,
         record::Record,
         state::durable::Durable,
         turn::Turn,

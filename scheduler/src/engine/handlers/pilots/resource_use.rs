@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use crate::{
     engine::{
         live::Live,
-        record::{Record, effort::ResourceUse},
-        state::learned::neighbours::KEPT_AFTER,
+        record::{Record, resource_use::ResourceUse},
+        state::learned::interference::KEPT_AFTER,
         turn::Turn,
     },
     ids::{JobId, PilotId, PlatformId},

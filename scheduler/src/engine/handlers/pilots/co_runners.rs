@@ -6,15 +6,15 @@ use crate::{
     engine::{
         live::{
             Live,
-            pilots::{neighbours::NodeApplications, pilot_state::PilotState},
+            pilots::{node_applications::NodeApplications, pilot_state::PilotState},
             timers::Timer,
         },
-        record::{JobResult, Record, beside::CoRunTimes},
+        record::{JobResult, Record, co_runners::CoRunTimes},
         state::{
             durable::Durable,
             learned::{
-                experience::Statistics,
-                neighbours::{KEPT_AFTER, N_MEMBERS, NEW_AFTER},
+                interference::{KEPT_AFTER, N_MEMBERS, NEW_AFTER},
+                statistics::Statistics,
             },
         },
         turn::Turn,

@@ -9,11 +9,11 @@ use crate::{
         live::{
             Live,
             job_leases::JobLeases,
-            pilots::{keep::Reservation, pilot_state::PilotState},
+            pilots::{pilot_state::PilotState, reservation::Reservation},
             profiling::ProfilingRun,
             ready::{
-                by_size::ReadyByEstimate,
-                lineup::{Newcomer, WaitingLine},
+                by_estimate::ReadyByEstimate,
+                waiting_line::{Newcomer, WaitingLine},
             },
         },
         state::{durable::Durable, job::Job},

@@ -2,17 +2,17 @@
 
 /// SplitMix64 (Steele, Lea and Flood, 2014): small, and any number is a good seed.
 #[derive(Clone, Debug)]
-pub struct Luck(u64);
+pub struct Rng(u64);
 
-impl Luck {
+impl Rng {
     /// Draws by this seed.
-    pub fn new(seed: u64) -> Luck {
-        Luck(seed)
+    pub fn new(seed: u64) -> Rng {
+        Rng(seed)
     }
 
     /// Draws that depend on nothing but the seed and these numbers.
-    pub fn of(seed: u64, numbers: &[u64]) -> Luck {
-        numbers.iter().fold(Luck(seed), |mut luck, number| Luck(luck.draw() ^ *number))
+    pub fn of(seed: u64, numbers: &[u64]) -> Rng {
+        numbers.iter().fold(Rng(seed), |mut luck, number| Rng(luck.draw() ^ *number))
     }
 
     /// Any number.
@@ -50,22 +50,22 @@ impl Luck {
 
 #[cfg(test)]
 mod tests {
-    use super::Luck;
+    use super::Rng;
 
     #[test]
     fn draws_depend_on_the_seed_alone() {
         let draws = |seed| {
-            let mut luck = Luck::new(seed);
+            let mut luck = Rng::new(seed);
             [luck.draw(), luck.below(10), luck.between(3, 4)]
         };
         assert_eq!(draws(1), draws(1));
         assert_ne!(draws(1), draws(2));
-        assert_ne!(Luck::of(1, &[2, 3]).draw(), Luck::of(1, &[3, 2]).draw());
+        assert_ne!(Rng::of(1, &[2, 3]).draw(), Rng::of(1, &[3, 2]).draw());
     }
 
     #[test]
     fn nothing_happens_once_in_zero_draws() {
-        let mut luck = Luck::new(5);
+        let mut luck = Rng::new(5);
         assert!((0..1000).all(|_| !luck.one_in(0)));
         assert!((0..1000).any(|_| luck.one_in(3)));
     }

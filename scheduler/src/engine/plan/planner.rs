@@ -10,15 +10,15 @@ use crate::{
     engine::{
         interface::planning::{PlanAnswer, Planning},
         live::plan::{
-            guide::{Favourites, LASTS_AT_LEAST, LASTS_LONG, N_ROUNDS, Plan},
-            nodes::NodeMixes,
-            quotas::{ClassQuota, QuotaPlace},
+            in_force::{Favourites, LASTS_AT_LEAST, LASTS_LONG, N_ROUNDS, Plan},
+            node_mix::NodeMixes,
+            quota::{ClassQuota, QuotaPlace},
         },
         plan::{
-            divide,
-            nodes::clusters,
-            question::{OpenJob, PlanInput, PlatformInput},
-            runtimes::RuntimeModel,
+            distribute,
+            input::{OpenJob, PlanInput, PlatformInput},
+            node_mix::clusters,
+            runtime_model::RuntimeModel,
         },
     },
     ids::{JobId, PlatformId},
@@ -50,7 +50,7 @@ impl PlanInput {
         }
         let mut divided = BTreeMap::new();
         if let Some(policy) = self.policies.distribution {
-            (guide.quotas, divided) = divide::quotas(self, policy);
+            (guide.quotas, divided) = distribute::quotas(self, policy);
         }
         if let Some(policy) = self.policies.mapping {
             let mut nodes = NodeMixes::default();

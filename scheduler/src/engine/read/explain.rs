@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use crate::{
     engine::{
         dispatch::{
+            capacity::{PilotCapacity, expected_duration, needed},
             elsewhere::Elsewhere,
-            offer::{PilotCapacity, expected_duration, needed},
             serve::all_choices,
         },
         interface::{
@@ -583,7 +583,7 @@ impl Reader<'_> {
         let found = self.durable.platforms().iter().find(|(_, spec)| spec.name == name);
         let (id, spec) = found.ok_or_else(|| Refusal::NoPlatform(name.to_owned()))?;
         let live = || self.durable.allocations_there(*id).map(|(_, held)| held).filter(|held| held.is_live());
-        let (n_live, n_waiting) = crate::engine::provision::wanted::n_pilots(
+        let (n_live, n_waiting) = crate::engine::provision::demand::n_pilots(
             self.settings,
             self.durable,
             self.live,
@@ -599,7 +599,7 @@ impl Reader<'_> {
             None => {
                 let all = (self.settings, self.durable, self.live);
                 let n =
-                    crate::engine::provision::wanted::n_hypothetical(all.0, all.1, all.2, (*id, spec), room)
+                    crate::engine::provision::demand::n_hypothetical(all.0, all.1, all.2, (*id, spec), room)
                         as u64;
                 n.saturating_sub(n_waiting)
             }

@@ -8,13 +8,13 @@ use crate::{
         live::{
             Live,
             plan::{
-                guide::{Favourites, Plan},
-                nodes::NodeMixes,
-                quotas::{QuotaPlace, QuotaTable},
+                in_force::{Favourites, Plan},
+                node_mix::NodeMixes,
+                quota::{QuotaPlace, QuotaTable},
             },
         },
-        record::law::WeightPolicyState,
-        state::{durable::Durable, learned::facts::Applications},
+        record::weight_policy::WeightPolicyState,
+        state::{durable::Durable, learned::applications::Applications},
     },
     ids::{JobId, PilotId, PlatformId},
     policy::{Policies, distribution::Distribution},

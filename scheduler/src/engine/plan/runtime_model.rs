@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use crate::{
     engine::{
-        interface::declared::JobType,
-        state::learned::{facts::Applications, neighbours::mean},
+        interface::declared_profile::JobType,
+        state::learned::{applications::Applications, interference::mean},
     },
     ids::PlatformId,
     policy::{distribution::RUNTIME_UNKNOWN_S, table::Table},

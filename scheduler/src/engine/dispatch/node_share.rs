@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     engine::{
-        dispatch::choice::cores_of,
+        dispatch::candidate::cores_of,
         interface::settings::Settings,
-        live::{Live, plan::nodes::NodeMix},
+        live::{Live, plan::node_mix::NodeMix},
         state::durable::Durable,
     },
     ids::PilotId,

@@ -5,15 +5,15 @@ use std::{collections::BTreeMap, rc::Rc};
 
 use crate::{
     engine::{
-        dispatch::offer::needed,
+        dispatch::capacity::needed,
         interface::{
             platform::platform_spec::{PlatformMode, PlatformSpec},
             settings::Settings,
         },
         live::{Live, platform::limits},
-        plan::runtimes::RuntimeModel,
-        provision::wanted::{N_JOBS_LOOKED_AT, n_pilots},
-        record::because::Compared,
+        plan::runtime_model::RuntimeModel,
+        provision::demand::{N_JOBS_LOOKED_AT, n_pilots},
+        record::provision_reason::Compared,
         state::{allocation::AllocationState, durable::Durable, job::Job},
         turn::Turn,
     },

@@ -7,7 +7,7 @@ use crate::{
         handlers::pilots::ends::EndOfPilot,
         interface::notice::Notice,
         record::{CancelCause, DrainCause, FailedAttempt, JobResult, Record, Totals, Verdict},
-        state::{job::Trouble, learned::experience::Statistics},
+        state::{job::Trouble, learned::statistics::Statistics},
         turn::Turn,
     },
     ids::{JobId, PilotId, TaskId},

@@ -7,12 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     engine::{
-        live::plan::quotas::{ClassQuota, QuotaCell, QuotaTable, SHUNNED_FROM},
+        live::plan::quota::{ClassQuota, QuotaCell, QuotaTable, SHUNNED_FROM},
         plan::{
-            question::{OpenJob, PlanInput},
-            runtimes::RuntimeModel,
+            input::{OpenJob, PlanInput},
+            runtime_model::RuntimeModel,
         },
-        record::law::{TaskClass, WeightPolicyState},
+        record::weight_policy::{TaskClass, WeightPolicyState},
     },
     ids::{JobId, PlatformId},
     policy::{
