@@ -61,7 +61,7 @@ impl Performer {
                 Effect::Scale { platform, ratio, former } => {
                     self.order(Order::Scale { platform, ratio, former });
                 }
-                Effect::Guide(question) => {
+                Effect::Plan(question) => {
                     if self.questions.send(question).is_err() {
                         self.end.send_replace(Some(Err("the policies' thread has ended".into())));
                     }

@@ -467,7 +467,7 @@ fn performer(
     let handle = handle.clone();
     let answer = move || {
         for question in asked {
-            if handle.tell_blocking(Event::Guided { guide: question.answer() }).is_err() {
+            if handle.tell_blocking(Event::Planned { plan: question.answer() }).is_err() {
                 return;
             }
         }

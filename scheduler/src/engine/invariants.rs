@@ -6,7 +6,7 @@ use crate::{
     engine::{
         Engine,
         live::{Live, pilots::pilot_state::PilotState, ready::parked_pulls::ParkedPulls},
-        state::{allocation::Census, job::Job},
+        state::{allocation::AllocationCounts, job::Job},
     },
     ids::{JobId, PilotId, PlatformId},
     ranges::TaskSet,
@@ -76,7 +76,8 @@ impl Engine {
         let (mut parked, mut idle, mut user_cores) =
             (ParkedPulls::default(), BTreeSet::new(), BTreeMap::new());
         let mut held_on = BTreeMap::new();
-        let (mut capacities, mut knowing) = (BTreeMap::new(), BTreeMap::<JobId, BTreeSet<PilotId>>::new());
+        let (mut capacities, mut template_holders) =
+            (BTreeMap::new(), BTreeMap::<JobId, BTreeSet<PilotId>>::new());
         for (id, state) in pilots {
             let held = &self.durable.pilots()[id];
             assert_eq!(state.capacity, held.node.capacity, "pilot {id} has another capacity than its node");
@@ -100,7 +101,7 @@ impl Engine {
                     capacities.entry((held.platform, state.capacity.clone())).or_default();
                 alike.insert(*id);
             }
-            state.templates.iter().for_each(|job| _ = knowing.entry(*job).or_default().insert(*id));
+            state.templates.iter().for_each(|job| _ = template_holders.entry(*job).or_default().insert(*id));
             let is_untold = state.parked.is_some() && !state.commands.is_empty();
             assert!(!is_untold, "pilot {id} is parked though it must be told something");
         }
@@ -108,22 +109,23 @@ impl Engine {
             let (job, request) = (&self.durable.jobs()[id], &self.durable.jobs()[id].request);
             let fits = |s: &PilotState| s.takes_part && request.needs.resources.fits_in(&s.capacity);
             let n_fitting = pilots.values().filter(|state| fits(state)).count() as u64;
-            assert_eq!(leases.user, self.live.guide.place_of(&request.user), "the user of job {id}");
+            assert_eq!(leases.user, self.live.plan.place_of(&request.user), "the user of job {id}");
             assert_eq!(leases.n_fitting, n_fitting, "pilots that can run job {id} are counted wrong");
             let depth = job.depth(&self.settings);
             let held_cores = leases.n_leased.div_ceil(depth).max(leases.n_running)
                 * u64::from(request.needs.resources.cores);
             assert_eq!(leases.held_cores, held_cores, "cores of job {id} are counted wrong");
             *user_cores.entry(request.user.clone()).or_default() += held_cores;
-            let keep = |state: &PilotState| state.keeps_for.filter(|keep| keep.job == *id);
+            let keep = |state: &PilotState| state.reservation.filter(|keep| keep.job == *id);
             let kept = pilots.iter().filter_map(|(pilot, state)| Some((keep(state)?.since, *pilot)));
-            assert_eq!(leases.keepers, kept.collect(), "keepers for job {id}");
-            assert!(leases.keepers.len() as u64 <= leases.ready.len(), "too many keepers for job {id}");
+            assert_eq!(leases.reservations, kept.collect(), "keepers for job {id}");
+            assert!(leases.reservations.len() as u64 <= leases.ready.len(), "too many keepers for job {id}");
         }
-        let n_keepers = pilots.values().filter(|state| state.keeps_for.is_some()).count();
-        assert_eq!(self.live.n_keepers, n_keepers, "pilots that keep cores");
-        let kept_for = jobs.iter().filter(|(_, leases)| !leases.keepers.is_empty()).map(|(id, _)| *id);
-        assert_eq!(self.live.kept_for, kept_for.collect(), "jobs for which cores are kept");
+        let n_reservations = pilots.values().filter(|state| state.reservation.is_some()).count();
+        assert_eq!(self.live.n_reservations, n_reservations, "pilots that keep cores");
+        let reserved_jobs =
+            jobs.iter().filter(|(_, leases)| !leases.reservations.is_empty()).map(|(id, _)| *id);
+        assert_eq!(self.live.reserved_jobs, reserved_jobs.collect(), "jobs for which cores are kept");
         let has_ready = |id: &&JobId| !jobs[*id].ready.is_empty() && jobs[*id].profiled_on.is_none();
         let ready: BTreeSet<JobId> = jobs.keys().filter(has_ready).copied().collect();
         user_cores.retain(|_, n_cores| *n_cores > 0);
@@ -132,7 +134,7 @@ impl Engine {
         assert_eq!(self.live.parked, parked, "parked pulls");
         assert_eq!(self.live.idle, idle, "idle pilots");
         assert_eq!(self.live.capacities, capacities, "what pilots have");
-        assert_eq!(self.live.knowing, knowing, "who knows which template");
+        assert_eq!(self.live.template_holders, template_holders, "who knows which template");
         assert_eq!(self.live.user_cores, user_cores, "cores that users hold");
         assert_eq!(self.live.held_on, held_on, "tasks that are held on platforms");
         self.check_blame();
@@ -169,25 +171,33 @@ impl Engine {
     }
 
     fn check_census(&self) {
-        let mut all = BTreeMap::<PlatformId, Census>::new();
+        let mut all = BTreeMap::<PlatformId, AllocationCounts>::new();
         for held in self.durable.allocations().values() {
-            let census = all.entry(held.platform).or_default();
+            let allocation_counts = all.entry(held.platform).or_default();
             let core_time_us = u128::from(held.core_time().0);
-            let sum = if held.may_be_there() { &mut census.committed_us } else { &mut census.spent_us };
+            let sum = if held.may_be_there() {
+                &mut allocation_counts.committed_us
+            } else {
+                &mut allocation_counts.spent_us
+            };
             *sum += core_time_us;
             if held.is_left_behind {
                 continue;
             }
             if held.may_be_there() {
-                census.n_there += held.n_nodes_there as usize;
-                census.n_queued += usize::from(held.is_unused());
+                allocation_counts.n_there += held.n_nodes_there as usize;
+                allocation_counts.n_queued += usize::from(held.is_unused());
             }
-            census.n_live += if held.is_live() { held.n_nodes_there as usize } else { 0 };
-            census.n_waiting += held.n_waiting();
+            allocation_counts.n_live += if held.is_live() { held.n_nodes_there as usize } else { 0 };
+            allocation_counts.n_waiting += held.n_waiting();
         }
         for id in self.durable.platforms().keys() {
-            let census = all.remove(id).unwrap_or_default();
-            assert_eq!(self.durable.census(*id), census, "allocations of platform {id}");
+            let allocation_counts = all.remove(id).unwrap_or_default();
+            assert_eq!(
+                self.durable.allocation_counts(*id),
+                allocation_counts,
+                "allocations of platform {id}"
+            );
         }
     }
 
@@ -200,12 +210,13 @@ impl Engine {
         if let Some(blocked) = self.live.graph.blocked(id) {
             lost.remove_all(blocked);
         }
-        for (_, owed) in self.live.owed.iter().filter(|((job, _), _)| *job == id) {
+        for (_, unreported_results) in self.live.unreported_results.iter().filter(|((job, _), _)| *job == id)
+        {
             assert!(
-                owed.intersection(&self.live.jobs[&id].ready).is_empty(),
+                unreported_results.intersection(&self.live.jobs[&id].ready).is_empty(),
                 "a result of job {id} is to come"
             );
-            lost.remove_all(owed);
+            lost.remove_all(unreported_results);
         }
         for (_, timer) in &self.live.timers {
             if let super::Timer::Retry(task) = timer

@@ -167,7 +167,7 @@ impl Turn<'_> {
             Event::RatiosAnswered { platform, asked, result } => {
                 self.ratios_answered(platform, asked, result);
             }
-            Event::Guided { guide } => self.guided(guide),
+            Event::Planned { plan } => self.planned(plan),
             Event::ShutdownAsked { request, is_urgent } => self.shut_down(request, is_urgent),
             Event::TailsWanted { job, tasks, except } => self.want_tails(job, tasks.as_ref(), &except),
             Event::TimerFired => {}
@@ -193,7 +193,7 @@ impl Turn<'_> {
                     self.serve_parked();
                     self.look_at_platform(platform);
                 }
-                Timer::Guide => self.renew_guide(),
+                Timer::Replan => self.renew_plan(),
                 Timer::Measured => self.keep_measured(),
                 Timer::Retries => self.look_at_retries(),
                 Timer::Profiling(platform) => self.end_profiling(platform),

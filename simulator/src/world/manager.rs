@@ -245,8 +245,8 @@ impl World<'_> {
             }
             Effect::Cancel { platform, batch_ids } => (platform, Wish::Cancel { batch_ids }),
             Effect::List { platform, .. } => (platform, Wish::List { asked_at: self.now }),
-            Effect::Guide(question) => {
-                let event = Box::new(Event::Guided { guide: question.answer() });
+            Effect::Plan(question) => {
+                let event = Box::new(Event::Planned { plan: question.answer() });
                 let span = Span(self.luck.below(200_000));
                 self.after(span, Happening::Arrives { event, epoch: Some(self.manager.epoch) });
                 return Ok(());
@@ -381,7 +381,7 @@ fn request_of(event: &Event) -> Option<RequestId> {
         | Event::PlatformLoaded { .. }
         | Event::PlatformWaits { .. }
         | Event::RatiosAnswered { .. }
-        | Event::Guided { .. }
+        | Event::Planned { .. }
         | Event::TailsWanted { .. }
         | Event::TimerFired => None,
     }

@@ -187,8 +187,8 @@ impl World {
                     Effect::Answer { request: answered, answer } if answered == request => {
                         found = Some(answer)
                     }
-                    Effect::Guide(question) => {
-                        events.push(Event::Guided { guide: Box::new(question.answer()) });
+                    Effect::Plan(question) => {
+                        events.push(Event::Planned { plan: Box::new(question.answer()) });
                     }
                     Effect::Answer { .. }
                     | Effect::Notify(_)

@@ -364,8 +364,8 @@ impl Manager {
                             // Nobody may be watching.
                             let _ = self.notices.send(notice);
                         }
-                        Effect::Guide(question) => {
-                            events.push(Event::Guided { guide: question.answer() });
+                        Effect::Plan(question) => {
+                            events.push(Event::Planned { plan: question.answer() });
                         }
                         Effect::Withdraw { .. }
                         | Effect::Cancel { .. }

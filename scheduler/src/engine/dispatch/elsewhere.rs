@@ -116,7 +116,7 @@ impl Elsewhere<'_> {
 
     /// Whether the platform is meant for any of the job's tasks.
     fn may_take(&self, platform: PlatformId, job: &Job, leases: &JobLeases) -> bool {
-        let quotas = &self.live.guide.quotas;
+        let quotas = &self.live.plan.quotas;
         let is_meant = leases.meant(quotas, quotas.column(platform), self.now) != Entitlement::Nothing;
         is_meant && limits::n_allowed(self.durable, self.live, platform, job) > 0
     }
@@ -142,7 +142,9 @@ impl Elsewhere<'_> {
     /// Whether a pilot of the platform was asked for a moment ago and may come.
     fn is_one_on_its_way(&self, id: PlatformId) -> bool {
         let is_well = self.live.platforms.get(&id).is_some_and(|state| state.n_failures == 0);
-        if !is_well || self.durable.mode(id) != PlatformMode::Active || self.durable.census(id).n_waiting == 0
+        if !is_well
+            || self.durable.mode(id) != PlatformMode::Active
+            || self.durable.allocation_counts(id).n_waiting == 0
         {
             return false;
         }
@@ -180,7 +182,7 @@ impl Turn<'_> {
             let (impatient, restless) = self.have_waited(job, &waiting);
             self.live.impatient.insert(id, impatient);
             self.live.restless.insert(id, restless);
-            self.live.stirred.insert(id);
+            self.live.dirty_jobs.insert(id);
             self.live.note_retried(id, self.now);
         }
     }
@@ -235,6 +237,6 @@ impl Live {
 
     /// Pilots are there no more that tasks which have failed may have waited for.
     pub(in crate::engine) fn stir_retried(&mut self) {
-        self.stirred.extend(self.retried.intersection(&self.ready));
+        self.dirty_jobs.extend(self.retried.intersection(&self.ready));
     }
 }

@@ -68,9 +68,8 @@ impl Turn<'_> {
         let elsewhere = Elsewhere { settings, durable, live, now: self.now };
         let of_job = |(job_id, alone): (&JobId, &TaskSet)| {
             let (job, leases) = (durable.jobs().get(job_id)?, live.jobs.get(job_id)?);
-            let column = live.guide.quotas.column(platform);
-            let is_meant =
-                !matches!(leases.meant(&live.guide.quotas, column, self.now), Entitlement::Nothing);
+            let column = live.plan.quotas.column(platform);
+            let is_meant = !matches!(leases.meant(&live.plan.quotas, column, self.now), Entitlement::Nothing);
             if job.is_paused
                 || !is_meant
                 || leases.profiled_on.is_some()
@@ -136,7 +135,7 @@ impl Live {
 
     /// No pilot need be emptied for the job: one that was is served again.
     pub(in crate::engine) fn empty_nobody_for(&mut self, job: JobId) {
-        self.commanded.extend(self.emptied.remove(&job));
+        self.pilots_to_notify.extend(self.emptied.remove(&job));
     }
 
     /// How many tasks of the job a pilot has at a time at most that has room for `n_slots`, while it is sent suspects:

@@ -28,7 +28,7 @@ impl<'a> NodeShare<'a> {
         live: &'a Live,
         pilot: PilotId,
     ) -> Option<NodeShare<'a>> {
-        let nodes = &live.guide.nodes;
+        let nodes = &live.plan.nodes;
         let (mix, mapped) = (nodes.mix(pilot)?, nodes.mapped.get(&durable.pilots().get(&pilot)?.platform)?);
         let mut held = BTreeMap::<&str, u64>::new();
         for (job, tasks) in &live.pilots.get(&pilot)?.leases {

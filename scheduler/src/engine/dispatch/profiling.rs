@@ -75,7 +75,7 @@ impl Turn<'_> {
         run.slots.insert(job, n_slots);
         self.find_node(id);
         let node = self.live.profiling.get(&id).and_then(ProfilingRun::pilot);
-        self.live.commanded.extend(node);
+        self.live.pilots_to_notify.extend(node);
     }
 
     /// Sees to it that the run has a node, of the pilots there that could run its jobs the one that is free first.
@@ -112,11 +112,11 @@ impl Turn<'_> {
         if let Some(id) = found {
             self.live.delist(self.durable, id);
             self.live.keep_nothing(id);
-            self.live.commanded.insert(id);
+            self.live.pilots_to_notify.insert(id);
         }
         if let Some(run) = self.live.profiling.get_mut(&platform).filter(|run| run.pilot != found) {
             run.pilot = found;
-            self.want_guide();
+            self.want_plan();
         }
     }
 
@@ -124,7 +124,7 @@ impl Turn<'_> {
     fn give_node_back(&mut self, id: PilotId) {
         if self.durable.pilots().get(&id).is_some_and(|pilot| pilot.drain.is_none()) {
             self.live.enlist(self.durable, id);
-            self.live.commanded.insert(id);
+            self.live.pilots_to_notify.insert(id);
         }
     }
 

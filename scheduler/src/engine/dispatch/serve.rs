@@ -128,10 +128,10 @@ impl Turn<'_> {
     /// it says so itself when a task ends.
     pub(in crate::engine) fn serve_parked(&mut self) {
         loop {
-            for id in std::mem::take(&mut self.live.commanded) {
+            for id in std::mem::take(&mut self.live.pilots_to_notify) {
                 self.serve_if_parked(id);
             }
-            let Some(job) = self.live.stirred.pop_first() else { return };
+            let Some(job) = self.live.dirty_jobs.pop_first() else { return };
             self.offer_to_parked(job);
         }
     }
@@ -158,7 +158,7 @@ impl Turn<'_> {
     /// Whether the pilot keeps what it has free for another job that does not go after this one.
     fn keeps_for_no_less(&self, pilot: PilotId, id: JobId) -> bool {
         let jobs = self.durable.jobs();
-        let kept = self.live.pilots.get(&pilot).and_then(|state| state.keeps_for);
+        let kept = self.live.pilots.get(&pilot).and_then(|state| state.reservation);
         kept.is_some_and(|kept| {
             let is_less = match (jobs.get(&kept.job), jobs.get(&id)) {
                 (Some(kept), Some(new)) => urgency(&new.request).outranks(urgency(&kept.request)),
@@ -171,9 +171,9 @@ impl Turn<'_> {
     /// Whether the pilot's platform is to take nothing of the job.
     fn is_closed(&self, pilot: PilotId, job: JobId) -> bool {
         let platform = self.durable.pilots().get(&pilot).map(|pilot| pilot.platform);
-        let column = platform.and_then(|platform| self.live.guide.quotas.column(platform));
+        let column = platform.and_then(|platform| self.live.plan.quotas.column(platform));
         let leases = self.live.jobs.get(&job).filter(|_| column.is_some());
-        let quotas = &self.live.guide.quotas;
+        let quotas = &self.live.plan.quotas;
         leases.is_some_and(|leases| leases.meant(quotas, column, self.now) == Entitlement::Nothing)
     }
 
@@ -219,12 +219,12 @@ fn next<'a>(
     };
     choices.retain(|choice| {
         let leases = live.jobs.get(&choice.candidate.job);
-        let mut keepers = leases.into_iter().flat_map(|leases| &leases.keepers);
+        let mut reservations = leases.into_iter().flat_map(|leases| &leases.reservations);
         offer.n_room(choice) > 0
             || match offer.waits_for(choice.job) {
-                Some(Wait::Brief) => (keepers.count() as u64) < choice.n_ready,
+                Some(Wait::Brief) => (reservations.count() as u64) < choice.n_ready,
                 Some(Wait::Long) => {
-                    keepers.all(|(_, keeper)| live.is_sooner(keep(choice), *keeper, offer.now()))
+                    reservations.all(|(_, keeper)| live.is_sooner(keep(choice), *keeper, offer.now()))
                 }
                 None => false,
             }
@@ -259,7 +259,7 @@ fn first_choices<'a>(
     let here = PlatformUsage::of(settings, all, offer.pilot.platform, id);
     if offer.policies.matching.by_application().is_none() || kept.is_some() {
         // Quotas are for jobs that wait, by how long they have.
-        let has_quotas = all.1.guide.quotas.column(offer.pilot.platform).is_some();
+        let has_quotas = all.1.plan.quotas.column(offer.pilot.platform).is_some();
         // Nothing of newcomers is sent ahead, so each takes a core at least.
         let n = N_BUNDLES_MAX.min(offer.free().cores as usize);
         let first = first_in_line(all.0, all.1, (id, kept), n).filter(|_| !has_quotas);
@@ -299,9 +299,9 @@ pub(in crate::engine) fn choices<'a>(
 ) -> Vec<JobCandidate<'a>> {
     let state = live.pilots.get(&id);
     let (revoked, previous) = (state.map(|state| &state.revoked), state.and_then(|state| state.previous));
-    let kept_cores = if live.n_keepers > 0 { kept_cores(durable, live) } else { BTreeMap::new() };
-    let (guide, platform) = (&live.guide, offer.pilot.platform);
-    let column = guide.quotas.column(platform);
+    let kept_cores = if live.n_reservations > 0 { kept_cores(durable, live) } else { BTreeMap::new() };
+    let (plan, platform) = (&live.plan, offer.pilot.platform);
+    let column = plan.quotas.column(platform);
     let troubled = state.map(|state| (live.troubled(state), state));
     let elsewhere = Elsewhere { settings, durable, live, now: offer.now() };
     let choice = |job_id: JobId| {
@@ -311,7 +311,7 @@ pub(in crate::engine) fn choices<'a>(
         if n_slots == 0 || job.is_paused || !offer.outlives(job) {
             return None;
         }
-        let quota = match leases.meant(&guide.quotas, column, offer.now()) {
+        let quota = match leases.meant(&plan.quotas, column, offer.now()) {
             Entitlement::Nothing => return None,
             Entitlement::Anything => None,
             Entitlement::Quota(quota) => Some(quota),
@@ -352,7 +352,7 @@ pub(in crate::engine) fn choices<'a>(
             is_dry: quota.is_some_and(|quota| quota.n_left == 0),
             standing,
             is_previous: previous == Some(job_id),
-            score: guide.score(platform, &request.application),
+            score: plan.score(platform, &request.application),
             work_left: work_left(job),
             is_refill: leases.n_leased < leases.n_slots(depth).saturating_mul(depth),
             last_served: leases.last_served,
@@ -453,7 +453,7 @@ fn work_left(job: &Job) -> u64 {
 /// keeps, keeps for a job with ready tasks.
 fn kept_cores<'a>(durable: &'a Durable, live: &Live) -> BTreeMap<&'a str, u64> {
     let mut kept = BTreeMap::<&str, u64>::new();
-    for id in live.kept_for.intersection(&live.ready) {
+    for id in live.reserved_jobs.intersection(&live.ready) {
         let (Some(job), Some(leases)) = (durable.jobs().get(id), live.jobs.get(id)) else { continue };
         let cores = kept.entry(&job.request.user).or_default();
         *cores = cores.saturating_add(leases.kept_cores(job));

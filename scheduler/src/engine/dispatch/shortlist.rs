@@ -29,9 +29,9 @@ pub(in crate::engine) fn shortlist(
     live: &Live,
 ) -> Option<Vec<JobId>> {
     let (platform, now) = (offer.pilot.platform, offer.now());
-    let quotas = &live.guide.quotas;
-    let (column, scores) = (quotas.column(platform)?, live.guide.scores_by_row(platform)?);
-    if live.n_keepers > 0 || live.ready.len() < N_READY_MIN {
+    let quotas = &live.plan.quotas;
+    let (column, scores) = (quotas.column(platform)?, live.plan.scores_by_row(platform)?);
+    if live.n_reservations > 0 || live.ready.len() < N_READY_MIN {
         return None;
     }
     let standing = |row: &ClassQuota| here.standing(&row.kind.application, row.kind.needs.cores).0;
@@ -40,7 +40,7 @@ pub(in crate::engine) fn shortlist(
     let mut best: Option<Rank> = None;
     let mut jobs = Vec::new();
     // Priorities of users, who each have one: else what goes first of a user must be known, and whether it fits.
-    let mut of_users = vec![None; live.guide.n_users()];
+    let mut of_users = vec![None; live.plan.n_users()];
     let is_one = of_users.len() == 1;
     let may_be_had = |leases: &JobLeases| !leases.ready.is_empty() && leases.profiled_on.is_none();
     for (job, leases) in live.jobs.iter().filter(|(_, leases)| may_be_had(leases)) {

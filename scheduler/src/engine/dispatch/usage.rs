@@ -30,14 +30,14 @@ impl<'a> PlatformUsage<'a> {
         platform: PlatformId,
         id: PilotId,
     ) -> PlatformUsage<'a> {
-        let shares = live.guide.shares(platform);
+        let shares = live.plan.shares(platform);
         let held = match shares {
             Some(shares) => held_by_users(settings, durable, live, platform, shares.len()),
             None => Vec::new(),
         };
         PlatformUsage {
             shares,
-            queued: &live.guide.queued,
+            queued: &live.plan.queued,
             held,
             node: NodeShare::of(settings, durable, live, id),
         }

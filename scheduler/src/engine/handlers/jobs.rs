@@ -125,7 +125,7 @@ impl Turn<'_> {
             self.command(pilot, PilotCommand::Return { job: id, tasks });
         }
         self.live.free_keepers(id, 0);
-        self.want_guide();
+        self.want_plan();
         self.durable.jobs().get(&id).map_or(0, |job| job.open.len())
     }
 
@@ -202,7 +202,7 @@ impl Turn<'_> {
         }
         self.note_profiled(id);
         self.live.remove_job(id);
-        self.want_guide();
+        self.want_plan();
         self.notify(Notice::JobEnded(id));
         for pilot in self.live.take_knowing(id) {
             self.command(pilot, PilotCommand::Forget { job: id });

@@ -29,7 +29,7 @@ impl Turn<'_> {
         let Some((id, spec)) = found.map(|(id, spec)| (*id, spec.clone())) else {
             return self.refuse(request, Refusal::NoPlatform(name));
         };
-        let n_pilots = self.durable.census(id).n_there;
+        let n_pilots = self.durable.allocation_counts(id).n_there;
         match change {
             PlatformChange::Mode(mode) if mode == self.durable.mode(id) => {}
             PlatformChange::Mode(_) if self.durable.mode(id) == PlatformMode::Detached => {

@@ -36,7 +36,7 @@ pub enum Effect {
     /// Have those hosts of a cloud that are known from before stand for so many vCPUs a core, or for as many as before.
     Scale { platform: PlatformId, ratio: Option<Ratio>, former: Vec<Provider> },
     /// Answer this, [`PlanRequest::answer`], beside all else; nothing waits for it.
-    Guide(PlanRequest),
+    Plan(PlanRequest),
     /// Tell those who watch.
     Notify(Notice),
 }

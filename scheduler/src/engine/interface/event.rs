@@ -99,7 +99,7 @@ pub enum Event {
         result: Result<Vec<FoundProvider>, ScaleTrouble>,
     },
     /// A question to the policies is answered.
-    Guided { guide: PlanAnswer },
+    Planned { plan: PlanAnswer },
     /// The manager is to end: pilots drain, or stop at once.
     ShutdownAsked { request: RequestId, is_urgent: bool },
     /// Somebody follows what tasks write: the pilots that hold them are to tell it, except those that do already.

@@ -49,7 +49,7 @@ impl fmt::Display for Doubt {
             Doubt::OtherLife { epoch } => write!(
                 f,
                 "it serves a later life of this manager (epoch {epoch}), as where a copy of its folder is at work; it is \
-                 not commanded here"
+                 not pilots_to_notify here"
             ),
             Doubt::Step => write!(f, "it does not hold what it was sent; it is asked what it holds"),
         }

@@ -32,7 +32,7 @@ pub struct JobLeases {
     pub holders: BTreeSet<PilotId>,
     /// Pilots that give no cores to other jobs until a task of this one fits, and since which value of
     /// the serving counter. Not more than it has ready tasks.
-    pub keepers: BTreeSet<(u64, PilotId)>,
+    pub reservations: BTreeSet<(u64, PilotId)>,
     /// How many pilots that take part can run it.
     pub n_fitting: u64,
     /// Its place in the quotas.
@@ -42,7 +42,7 @@ pub struct JobLeases {
     /// Since when some of it is ready and no platform that may has taken any.
     pub waits_since: Option<Time>,
     /// Where its user may begin nothing more: where there are such platforms it waits for none.
-    pub barred: Vec<PlatformId>,
+    pub over_budget: Vec<PlatformId>,
     /// Its user's place in the guide.
     pub user: Option<usize>,
     /// Its priority among the jobs of its user.
@@ -65,12 +65,12 @@ impl JobLeases {
         };
         let found = quotas.rows.get(row).and_then(|row| Some((row, row.cells.get(column)?)));
         let Some((row, cell)) = found else { return Entitlement::Anything };
-        let is_shunned = cell.is_shunned && quotas.errs_more(row, column, &self.barred);
-        if row.goes_by_turns && !is_shunned {
+        let is_shunned = cell.is_shunned && quotas.errs_more(row, column, &self.over_budget);
+        if row.fair_share_only && !is_shunned {
             return Entitlement::Quota(Quota { n_left: row.n_left().max(1), is_shunned: false });
         }
         let has_waited = self.waits_since.is_some_and(|since| now.since(since) >= row.patience);
-        let is_free = has_waited || !self.barred.is_empty();
+        let is_free = has_waited || !self.over_budget.is_empty();
         match !is_free && cell.is_late(now) || is_shunned && cell.n_left == 0 {
             true => Entitlement::Nothing,
             false => Entitlement::Quota(Quota { n_left: cell.n_left, is_shunned }),
@@ -84,6 +84,6 @@ impl JobLeases {
 
     /// Cores that pilots keep for it.
     pub fn kept_cores(&self, job: &Job) -> u64 {
-        (self.keepers.len() as u64).saturating_mul(u64::from(job.request.needs.resources.cores))
+        (self.reservations.len() as u64).saturating_mul(u64::from(job.request.needs.resources.cores))
     }
 }

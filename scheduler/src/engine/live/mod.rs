@@ -62,7 +62,7 @@ pub struct Live {
     /// Those of them that have been held for so long that nobody waits for them; some may be gone.
     pub held_for_long: BTreeSet<AllocationId>,
     /// What platforms have said is wrong with allocations that may be there, and whether they only lack room.
-    pub troubles: BTreeMap<AllocationId, (String, bool)>,
+    pub allocation_errors: BTreeMap<AllocationId, (String, bool)>,
     /// Jobs that are not over.
     pub jobs: BTreeMap<JobId, JobLeases>,
     /// Live pilots. In boxes, as a map's nodes are half empty.
@@ -81,19 +81,19 @@ pub struct Live {
     pub lineup: WaitingLine,
     /// Those of which something has become ready, or may be had again, since parked pulls were last
     /// looked at.
-    pub stirred: BTreeSet<JobId>,
+    pub dirty_jobs: BTreeSet<JobId>,
     /// Pilots to whom something was said since then, or that need not keep their cores any more.
-    pub commanded: BTreeSet<PilotId>,
+    pub pilots_to_notify: BTreeSet<PilotId>,
     /// Pilots that hold nothing, and since when, a platform after the other.
     pub idle: BTreeSet<(PlatformId, Time, PilotId)>,
     /// Pilots of a platform that take part and have so much.
     pub capacities: BTreeMap<(PlatformId, Resources), BTreeSet<PilotId>>,
     /// Pilots that have a job's template.
-    pub knowing: BTreeMap<JobId, BTreeSet<PilotId>>,
+    pub template_holders: BTreeMap<JobId, BTreeSet<PilotId>>,
     /// Cores that each user's jobs hold.
     pub user_cores: BTreeMap<String, u64>,
     /// Results that pilots have and have not reported, of tasks that another one held when they said so.
-    pub owed: BTreeMap<(JobId, PilotId), TaskSet>,
+    pub unreported_results: BTreeMap<(JobId, PilotId), TaskSet>,
     /// What pilots held when they were given up and have not answered for since. It outlives its jobs: whoever comes back
     /// does not know that they are over, and they may have been opened again.
     pub former: BTreeMap<PilotId, BTreeMap<JobId, TaskSet>>,
@@ -119,17 +119,17 @@ pub struct Live {
     /// … and for long enough for another pilot of the same node.
     pub restless: BTreeMap<JobId, TaskSet>,
     /// How many pilots keep cores for a job.
-    pub n_keepers: usize,
+    pub n_reservations: usize,
     /// Jobs for which they do.
-    pub kept_for: BTreeSet<JobId>,
+    pub reserved_jobs: BTreeSet<JobId>,
     /// Tasks of each job that pilots of a platform hold.
     pub held_on: BTreeMap<(PlatformId, JobId), u64>,
     /// Platforms.
     pub platforms: BTreeMap<PlatformId, PlatformState>,
     /// What the policies say at present.
-    pub guide: Plan,
+    pub plan: Plan,
     /// When there is to be another one.
-    pub guiding: PlanSchedule,
+    pub plan_schedule: PlanSchedule,
     /// Which weights were written down.
     pub weights: Noted,
     /// Allocations that are to be asked of each platform in this step, once they were placed, and what was compared.
@@ -207,7 +207,7 @@ impl Live {
 
     /// Whether cores kept so are there before those that this pilot keeps, or it is late.
     pub fn is_sooner(&self, keep: Reservation, keeper: PilotId, now: Time) -> bool {
-        let kept = self.pilots.get(&keeper).and_then(|state| state.keeps_for);
+        let kept = self.pilots.get(&keeper).and_then(|state| state.reservation);
         kept.is_none_or(|kept| keep.until < kept.until || kept.until < now)
     }
 

@@ -10,7 +10,7 @@ pub enum Timer {
     /// A parked pull ends, or a pilot has been silent too long.
     Pilot(PilotId),
     /// The policies are asked anew.
-    Guide,
+    Replan,
     /// What was measured of neighbours is written down.
     Measured,
     /// Tasks that have failed and wait for other pilots are looked at.

@@ -174,7 +174,7 @@ impl<'a> Field<'a> {
                 weights: Weights::equal(self.platforms.len()),
                 cells,
                 patience: PATIENCE_LEAST,
-                goes_by_turns: false,
+                fair_share_only: false,
             }
         };
         let platforms = self.platforms.clone();
@@ -223,7 +223,7 @@ impl<'a> Field<'a> {
                 cell.ration(now, ready.n);
                 cell.begin_by = spare_s.map(|spare_s| now_plus(now, spare_s));
             }
-            row.goes_by_turns = self.is_better_by_turns(row, ready, rates.row(n));
+            row.fair_share_only = self.is_better_by_turns(row, ready, rates.row(n));
             let tried_next = row.cells.iter().filter(|cell| cell.is_shunned).filter_map(|cell| cell.tried_at);
             let tried_next = tried_next.map(|at| at + TRIED_EVERY).filter(|at| *at > now && ready.n > 0);
             quotas.due_at = quotas.due_at.into_iter().chain(tried_next).min();

@@ -108,7 +108,7 @@ impl PlanInput {
             held: held(durable, live, &jobs),
             platforms: platforms(durable, live),
             pilots: policies.mapping.map_or_else(BTreeMap::new, |_| pilots(durable, live)),
-            before: PreviousPlan::of(&live.guide),
+            before: PreviousPlan::of(&live.plan),
             law: durable.weights().law().cloned().filter(|_| is_2016),
             jobs,
         }
@@ -141,9 +141,9 @@ impl OpenJob {
 }
 
 impl PreviousPlan {
-    fn of(guide: &Plan) -> PreviousPlan {
-        let (quotas, nodes) = (guide.quotas.clone(), guide.nodes.clone());
-        PreviousPlan { quotas, nodes, favourites: guide.favourites.clone() }
+    fn of(plan: &Plan) -> PreviousPlan {
+        let (quotas, nodes) = (plan.quotas.clone(), plan.nodes.clone());
+        PreviousPlan { quotas, nodes, favourites: plan.favourites.clone() }
     }
 }
 
@@ -173,7 +173,7 @@ fn platforms(durable: &Durable, live: &Live) -> Vec<PlatformInput> {
     let ground = |id: &PlatformId| PlatformInput {
         id: *id,
         offered: durable.offered(*id),
-        n_live: durable.census(*id).n_live as u64,
+        n_live: durable.allocation_counts(*id).n_live as u64,
         shapes: shapes.remove(id).unwrap_or_default(),
     };
     durable.platforms().keys().map(ground).collect()

@@ -170,15 +170,15 @@ fn seconds(known: Option<f64>) -> f64 {
 /// O(pilots + open jobs × platforms).
 pub(in crate::engine) fn clusters<'a>(
     question: &'a PlanInput,
-    guide: &Plan,
+    plan: &Plan,
     divided: &BTreeMap<JobId, usize>,
 ) -> Vec<Cluster<'a>> {
     let wants = wants(question);
     let cluster = |ground: &PlatformInput| {
         let pilots = question.pilots.get(&ground.id)?.clone();
         let cores = u64::from(ground.offered.cores);
-        let meant = meant(question, guide, divided, ground.id);
-        let parts = parts(guide, &wants, meant.as_ref(), ground, pilots.len() as u64);
+        let meant = meant(question, plan, divided, ground.id);
+        let parts = parts(plan, &wants, meant.as_ref(), ground, pilots.len() as u64);
         (cores > 1).then_some(Cluster { platform: ground.id, cores, pilots, parts })
     };
     question.platforms.iter().filter_map(cluster).collect()
@@ -214,7 +214,7 @@ fn wanted_there<'a>(
 /// What each application is to have of so many nodes of a platform: of each user's share, else of its equal part, and
 /// no more than is meant for the platform.
 fn parts<'a>(
-    guide: &Plan,
+    plan: &Plan,
     wants: &Wants<'a>,
     meant: Option<&BTreeMap<&str, u64>>,
     ground: &PlatformInput,
@@ -230,7 +230,7 @@ fn parts<'a>(
     let caps: Vec<Vec<u64>> = there.iter().map(|of_user| of_user.iter().map(cap).collect()).collect();
     let sums = caps.iter().map(|caps| caps.iter().fold(0, |sum: u64, n| sum.saturating_add(*n)));
     let equal = equal_parts(total, &sums.collect::<Vec<u64>>());
-    let share = |(user, equal): (&&str, u64)| guide.share(ground.id, user).unwrap_or(equal);
+    let share = |(user, equal): (&&str, u64)| plan.share(ground.id, user).unwrap_or(equal);
     let shares = scaled(total, wants.keys().zip(equal).map(share).collect());
     let mut parts = BTreeMap::<&str, Part>::new();
     for ((of_user, caps), share) in there.iter().zip(&caps).zip(shares) {
@@ -255,17 +255,17 @@ fn scaled(total: u64, shares: Vec<u64>) -> Vec<u64> {
 /// Cores that tasks of each application take which are held there or meant for it; `None`: nobody says.
 pub(in crate::engine) fn meant<'a>(
     question: &'a PlanInput,
-    guide: &'a Plan,
+    plan: &'a Plan,
     divided: &BTreeMap<JobId, usize>,
     platform: PlatformId,
 ) -> Option<BTreeMap<&'a str, u64>> {
-    let column = guide.quotas.column(platform)?;
+    let column = plan.quotas.column(platform)?;
     let mut meant = BTreeMap::<&str, u64>::new();
     let mut add = |name: &'a str, n_tasks: u64, cores: u32| {
         let sum = meant.entry(name).or_default();
         *sum = sum.saturating_add(n_tasks.saturating_mul(cores.into()));
     };
-    for row in &guide.quotas.rows {
+    for row in &plan.quotas.rows {
         let n_left = row.cells.get(column).map_or(0, |cell| cell.n_left);
         add(&row.kind.application, n_left, row.kind.needs.cores);
     }

@@ -31,64 +31,64 @@ use crate::{
 
 impl Planning for PlanInput {
     fn answer(&self) -> PlanAnswer {
-        PlanAnswer::new(self.guide())
+        PlanAnswer::new(self.plan())
     }
 }
 
 impl PlanInput {
     /// What the policies say. O(users × platforms + applications × platforms² + jobs + pilots).
-    pub fn guide(&self) -> Plan {
+    pub fn plan(&self) -> Plan {
         let scene = Scene::of(self);
-        let mut guide = Plan { number: self.number, made_at: Some(self.now), ..Plan::default() };
-        guide.is_of_use = !scene.is_empty();
-        guide.users = scene.users.keys().map(|user| (*user).to_owned()).collect();
-        if guide.is_of_use {
-            self.share(&scene, &mut guide);
+        let mut plan = Plan { number: self.number, made_at: Some(self.now), ..Plan::default() };
+        plan.is_of_use = !scene.is_empty();
+        plan.users = scene.users.keys().map(|user| (*user).to_owned()).collect();
+        if plan.is_of_use {
+            self.share(&scene, &mut plan);
         }
         if let Some(policy) = self.policies.matching.by_application() {
-            guide.scores = scene.scores(policy);
+            plan.scores = scene.scores(policy);
         }
         let mut divided = BTreeMap::new();
         if let Some(policy) = self.policies.distribution {
-            (guide.quotas, divided) = distribute::quotas(self, policy);
+            (plan.quotas, divided) = distribute::quotas(self, policy);
         }
         if let Some(policy) = self.policies.mapping {
             let mut nodes = NodeMixes::default();
-            for cluster in clusters(self, &guide, &divided) {
+            for cluster in clusters(self, &plan, &divided) {
                 nodes.map(policy, &cluster, &self.facts.neighbours, &self.before.nodes);
             }
-            guide.nodes = Arc::new(nodes);
+            plan.nodes = Arc::new(nodes);
         }
-        for (id, scores) in &guide.scores {
+        for (id, scores) in &plan.scores {
             let none = Score(f64::NEG_INFINITY, 0.0);
             let score = |row: &ClassQuota| scores.get(&row.kind.application).copied().unwrap_or(none);
-            guide.scores_by_row.insert(*id, guide.quotas.rows.iter().map(score).collect());
+            plan.scores_by_row.insert(*id, plan.quotas.rows.iter().map(score).collect());
         }
-        guide.places = self.jobs.iter().map(|job| (job.id, place(job, &divided))).collect();
-        let n_cells = scene.users.len() * scene.platforms.len() + guide.quotas.n_cells() * N_ROUNDS;
-        guide.lasts = LASTS_AT_LEAST.times((self.jobs.len() + n_cells) as u64).min(LASTS_LONG);
-        guide
+        plan.places = self.jobs.iter().map(|job| (job.id, place(job, &divided))).collect();
+        let n_cells = scene.users.len() * scene.platforms.len() + plan.quotas.n_cells() * N_ROUNDS;
+        plan.lasts = LASTS_AT_LEAST.times((self.jobs.len() + n_cells) as u64).min(LASTS_LONG);
+        plan
     }
 
     /// Divides platforms among users that have something queued (paper 000, section 5.3). What others still run comes
     /// free for these.
-    fn share(&self, scene: &Scene<'_>, guide: &mut Plan) {
+    fn share(&self, scene: &Scene<'_>, plan: &mut Plan) {
         let Some(allocation) = self.policies.allocation else { return };
         let runtimes = scene.runtimes_of_users();
-        guide.queued = scene.users.values().map(|user| user.is_queued).collect();
+        plan.queued = scene.users.values().map(|user| user.is_queued).collect();
         let wanted = |user: &User<'_>| if user.is_queued { user.cores_wanted } else { 0 };
         let tasks: Vec<u64> = scene.users.values().map(wanted).collect();
-        let affinity = self.policies.affinity.table(&runtimes, &guide.queued);
-        let same = |held: &&Arc<Favourites>| held.0 == guide.users && held.1 == scene.platforms;
+        let affinity = self.policies.affinity.table(&runtimes, &plan.queued);
+        let same = |held: &&Arc<Favourites>| held.0 == plan.users && held.1 == scene.platforms;
         let favourites = self.before.favourites.as_ref().filter(same).map(|held| &held.2);
         let demand = Demand { tasks: &tasks, cores: &scene.cores, affinity: &affinity, favourites };
         let shares = allocation.share(&demand);
         for (column, platform) in scene.platforms.iter().enumerate() {
-            let of_users = (0..guide.users.len()).map(|row| shares.cores.at(row, column));
-            guide.shares.insert(*platform, of_users.collect());
+            let of_users = (0..plan.users.len()).map(|row| shares.cores.at(row, column));
+            plan.shares.insert(*platform, of_users.collect());
         }
-        let held = |table| Arc::new((guide.users.clone(), scene.platforms.clone(), table));
-        guide.favourites = shares.favourites.map(held);
+        let held = |table| Arc::new((plan.users.clone(), scene.platforms.clone(), table));
+        plan.favourites = shares.favourites.map(held);
     }
 }
 

@@ -40,41 +40,41 @@ fn is_needed(policies: &Policies, n_platforms: usize) -> bool {
 }
 
 impl Live {
-    fn want_guide(&mut self, policies: &Policies, now: Time) {
-        if let Some(pending) = &mut self.guiding.pending {
+    fn want_plan(&mut self, policies: &Policies, now: Time) {
+        if let Some(pending) = &mut self.plan_schedule.pending {
             pending.is_wanted_anew = true;
         } else if is_needed(policies, self.platforms.len()) {
-            let guide = &self.guide;
-            self.arm_guide(guide.made_at.map_or(now, |made_at| (made_at + guide.lasts).max(now)));
+            let plan = &self.plan;
+            self.arm_plan(plan.made_at.map_or(now, |made_at| (made_at + plan.lasts).max(now)));
         }
     }
 
     /// Whether others have something queued than when the guide was made. O(jobs with tasks that are ready).
     fn queued_are_others(&self) -> bool {
-        let mut queued = vec![false; self.guide.queued.len()];
+        let mut queued = vec![false; self.plan.queued.len()];
         for leases in self.ready.iter().filter_map(|id| self.jobs.get(id)) {
             match leases.user.and_then(|user| queued.get_mut(user)) {
                 Some(is_queued) => *is_queued = true,
                 None => return true,
             }
         }
-        queued != self.guide.queued
+        queued != self.plan.queued
     }
 
     /// A pilot of the platform has taken so many tasks of the job.
     pub fn take_quota(&mut self, platform: PlatformId, job: JobId, n_tasks: u64, now: Time) {
-        if let Some(pending) = &mut self.guiding.pending {
+        if let Some(pending) = &mut self.plan_schedule.pending {
             let taken = pending.taken.entry((platform, job)).or_default();
             *taken = taken.saturating_add(n_tasks);
         }
         let Some(leases) = self.jobs.get_mut(&job) else { return };
-        match (leases.divided, self.guide.quotas.column(platform)) {
+        match (leases.divided, self.plan.quotas.column(platform)) {
             (QuotaPlace::In(row), Some(column)) => {
                 // Who took it for want of others has not ended the wait for them.
-                if self.guide.quotas.is_open(column, row, now) {
+                if self.plan.quotas.is_open(column, row, now) {
                     leases.waits_since = None;
                 }
-                self.guide.quotas.take(column, row, n_tasks);
+                self.plan.quotas.take(column, row, n_tasks);
             }
             (QuotaPlace::Left, _) => leases.waits_since = None,
             _ => {}
@@ -83,47 +83,47 @@ impl Live {
 
     /// A core of the platform stands for more vCPUs than before.
     pub fn note_raised(&mut self, platform: PlatformId) {
-        self.guide.quotas.note_raised(platform);
-        if let Some(pending) = &mut self.guiding.pending {
+        self.plan.quotas.note_raised(platform);
+        if let Some(pending) = &mut self.plan_schedule.pending {
             pending.raised.push(platform);
         }
     }
 
     /// What other policies have said, or will say, counts no more.
     pub fn drop_guide(&mut self) {
-        self.guide = Plan::default();
+        self.plan = Plan::default();
         self.jobs.values_mut().for_each(|leases| leases.user = None);
-        self.guiding.pending = None;
-        self.disarm_guide();
+        self.plan_schedule.pending = None;
+        self.disarm_plan();
     }
 
-    fn disarm_guide(&mut self) {
-        if let Some(due_at) = self.guiding.due_at.take() {
-            self.timers.remove(&(due_at, Timer::Guide));
+    fn disarm_plan(&mut self) {
+        if let Some(due_at) = self.plan_schedule.due_at.take() {
+            self.timers.remove(&(due_at, Timer::Replan));
         }
     }
 
-    fn arm_guide(&mut self, at: Time) {
-        if self.guiding.due_at.is_none_or(|due_at| at < due_at) {
-            if let Some(due_at) = self.guiding.due_at.replace(at) {
-                self.timers.remove(&(due_at, Timer::Guide));
+    fn arm_plan(&mut self, at: Time) {
+        if self.plan_schedule.due_at.is_none_or(|due_at| at < due_at) {
+            if let Some(due_at) = self.plan_schedule.due_at.replace(at) {
+                self.timers.remove(&(due_at, Timer::Replan));
             }
-            self.timers.insert((at, Timer::Guide));
+            self.timers.insert((at, Timer::Replan));
         }
     }
 
     /// Where each job stands now, and since when what is ready of it waits.
     fn note_places(&mut self, durable: &Durable, places: Vec<(JobId, QuotaPlace)>, now: Time) {
         let mut places = places.into_iter().peekable();
-        let barred = limits::barred(durable);
+        let over_budget = limits::over_budget(durable);
         for (id, leases) in &mut self.jobs {
             while places.next_if(|(place, _)| place < id).is_some() {}
             let user = durable.jobs().get(id).map(|job| job.request.user.as_str());
-            leases.user = user.and_then(|user| self.guide.place_of(user));
+            leases.user = user.and_then(|user| self.plan.place_of(user));
             let Some((_, divided)) = places.next_if(|(place, _)| place == id) else { continue };
             let is_paused = durable.jobs().get(id).is_none_or(|job| job.is_paused);
             leases.divided = if is_paused { QuotaPlace::NotYet } else { divided };
-            leases.barred = user.and_then(|user| barred.get(user)).cloned().unwrap_or_default();
+            leases.over_budget = user.and_then(|user| over_budget.get(user)).cloned().unwrap_or_default();
             leases.waits_since = match leases.divided {
                 _ if leases.ready.is_empty() => None,
                 QuotaPlace::In(_) => leases.waits_since.or(Some(now)),
@@ -138,7 +138,7 @@ impl Live {
     fn next_given_up(&self, now: Time) -> Option<Time> {
         let free_at = self.jobs.values().filter_map(|leases| {
             let QuotaPlace::In(row) = leases.divided else { return None };
-            let row = self.guide.quotas.rows.get(row)?;
+            let row = self.plan.quotas.rows.get(row)?;
             let is_kept = row.cells.iter().any(|cell| cell.begin_by.is_some() || cell.is_shunned);
             leases.waits_since.filter(|_| is_kept).map(|since| since + row.patience)
         });
@@ -148,68 +148,70 @@ impl Live {
 
 impl Turn<'_> {
     /// Something has changed that policies look at.
-    pub(in crate::engine) fn want_guide(&mut self) {
-        self.live.want_guide(&self.policies(), self.now);
+    pub(in crate::engine) fn want_plan(&mut self) {
+        self.live.want_plan(&self.policies(), self.now);
     }
 
     /// Who has nothing queued has no share, and whoever has something again has one (paper 000, section 5.3).
     pub(in crate::engine) fn note_queues(&mut self) {
-        let may_differ = std::mem::take(&mut self.live.guiding.queues_changed);
+        let may_differ = std::mem::take(&mut self.live.plan_schedule.queues_changed);
         if may_differ && self.policies().allocation.is_some() && self.live.queued_are_others() {
-            self.want_guide();
+            self.want_plan();
         }
     }
 
     /// Asks the policies now, if they have not been asked in this life of the manager.
     pub(in crate::engine) fn guide_first(&mut self) {
-        let is_first = self.live.guiding.n_asked == 0;
+        let is_first = self.live.plan_schedule.n_asked == 0;
         if is_first && is_needed(&self.policies(), self.live.platforms.len()) {
-            self.live.disarm_guide();
-            self.renew_guide();
+            self.live.disarm_plan();
+            self.renew_plan();
         }
     }
 
     /// Asks the policies.
-    pub(in crate::engine) fn renew_guide(&mut self) {
-        let guiding = &mut self.live.guiding;
-        guiding.due_at = None;
+    pub(in crate::engine) fn renew_plan(&mut self) {
+        let plan_schedule = &mut self.live.plan_schedule;
+        plan_schedule.due_at = None;
         // One that was not answered is asked once more, and whichever answer comes first counts.
-        let number = guiding.pending.as_ref().map_or(guiding.n_asked + 1, |pending| pending.number);
-        guiding.n_asked = number;
+        let number =
+            plan_schedule.pending.as_ref().map_or(plan_schedule.n_asked + 1, |pending| pending.number);
+        plan_schedule.n_asked = number;
         let (taken, raised) = (BTreeMap::new(), Vec::new());
-        guiding.pending.get_or_insert(Pending { number, taken, raised, is_wanted_anew: false });
+        plan_schedule.pending.get_or_insert(Pending { number, taken, raised, is_wanted_anew: false });
         let question = PlanInput::of(self.durable, self.live, self.policies(), number);
         if question.n_cells() <= self.settings.cells_at_once {
-            self.take_guide(question.guide());
+            self.take_plan(question.plan());
         } else {
-            self.step.effects.push(Effect::Guide(PlanRequest::new(question)));
-            self.live.arm_guide(self.now + ANSWER_LIMIT);
+            self.step.effects.push(Effect::Plan(PlanRequest::new(question)));
+            self.live.arm_plan(self.now + ANSWER_LIMIT);
         }
     }
 
     /// The policies have answered.
-    pub(in crate::engine) fn guided(&mut self, answer: PlanAnswer) {
-        if let Some(guide) = answer.plan() {
-            self.take_guide(guide);
+    pub(in crate::engine) fn planned(&mut self, answer: PlanAnswer) {
+        if let Some(plan) = answer.plan() {
+            self.take_plan(plan);
         }
     }
 
-    fn take_guide(&mut self, mut guide: Plan) {
+    fn take_plan(&mut self, mut plan: Plan) {
         let live = &mut *self.live;
-        let Some(pending) = live.guiding.pending.take_if(|pending| pending.number == guide.number) else {
+        let Some(pending) = live.plan_schedule.pending.take_if(|pending| pending.number == plan.number)
+        else {
             return;
         };
-        live.disarm_guide();
-        let places = std::mem::take(&mut guide.places);
-        let is_of_use = guide.is_of_use;
-        live.guide = guide;
+        live.disarm_plan();
+        let places = std::mem::take(&mut plan.places);
+        let is_of_use = plan.is_of_use;
+        live.plan = plan;
         live.note_places(self.durable, places, self.now);
         for ((platform, job), n_tasks) in pending.taken {
             live.take_quota(platform, job, n_tasks, self.now);
         }
-        pending.raised.into_iter().for_each(|platform| live.guide.quotas.note_raised(platform));
+        pending.raised.into_iter().for_each(|platform| live.plan.quotas.note_raised(platform));
         let name = |id| self.durable.platforms().get(&id).map_or_else(String::new, |spec| spec.name.clone());
-        let (log, quotas) = (self.durable.weights(), &live.guide.quotas);
+        let (log, quotas) = (self.durable.weights(), &live.plan.quotas);
         let changes = live.weights.moves(log, quotas, self.now, &name);
         let (law, law_due_at) = live.weights.law(log, quotas, self.now);
         let law = law.cloned();
@@ -218,14 +220,14 @@ impl Turn<'_> {
         }
         let live = &mut *self.live;
         if is_of_use {
-            let soonest = self.now + live.guide.lasts;
-            let due_at = live.guide.quotas.due_at.into_iter().chain(live.next_given_up(self.now)).min();
+            let soonest = self.now + live.plan.lasts;
+            let due_at = live.plan.quotas.due_at.into_iter().chain(live.next_given_up(self.now)).min();
             let due_at = due_at.into_iter().chain(law_due_at).min();
             let latest = self.now + LASTS_AT_MOST;
-            live.arm_guide(due_at.map_or(latest, |at| at.max(soonest).min(latest)));
+            live.arm_plan(due_at.map_or(latest, |at| at.max(soonest).min(latest)));
         }
         if pending.is_wanted_anew {
-            self.want_guide();
+            self.want_plan();
         }
         self.live.stir_all();
     }

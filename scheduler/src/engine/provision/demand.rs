@@ -24,11 +24,11 @@ pub(in crate::engine) fn n_pilots(
     live: &Live,
     (id, now): (PlatformId, Time),
 ) -> (usize, usize) {
-    let census = durable.census(id);
+    let allocation_counts = durable.allocation_counts(id);
     let given_up = live.given_up(durable, id);
     if durable.platforms().get(&id).is_none_or(|spec| spec.n_nodes == 1) {
         let n = given_up.len();
-        return (census.n_live.saturating_sub(n), census.n_waiting.saturating_sub(n));
+        return (allocation_counts.n_live.saturating_sub(n), allocation_counts.n_waiting.saturating_sub(n));
     }
     let is_array = durable.is_array(id);
     let is_overdue = |held: &Allocation| {

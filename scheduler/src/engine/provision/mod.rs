@@ -95,7 +95,7 @@ impl Turn<'_> {
 
     /// Something changed that may want more pilots: all platforms are looked at in this step.
     pub(in crate::engine) fn stir_platforms(&mut self) {
-        self.want_guide();
+        self.want_plan();
         self.live.placed = None;
         let ids: Vec<PlatformId> = self.live.platforms.keys().copied().collect();
         for id in ids {
@@ -118,7 +118,7 @@ impl Turn<'_> {
             self.withdraw_unneeded(id, &spec);
             self.ask_for_more(id, &spec);
         }
-        if self.durable.census(id).n_there > 0 {
+        if self.durable.allocation_counts(id).n_there > 0 {
             self.live.arm_platform(id, self.now + spec.poll_interval);
         }
     }
@@ -126,7 +126,7 @@ impl Turn<'_> {
     /// Asks for a listing while something is or may be there. Where submissions may take effect late, also once
     /// in the life of a manager, and rarely after that: nobody else would find what nobody knows.
     fn list_if_due(&mut self, id: PlatformId, spec: &PlatformSpec) {
-        let is_used = self.durable.census(id).n_there > 0;
+        let is_used = self.durable.allocation_counts(id).n_there > 0;
         let Some(state) = self.live.platforms.get_mut(&id) else { return };
         let interval = match (is_used, spec.submits_late, &state.unlisted) {
             (true, ..) => spec.poll_interval,
@@ -164,7 +164,8 @@ impl Turn<'_> {
         if self.live.is_in_grace() {
             return;
         }
-        let mut n_spare = self.durable.census(id).n_live.saturating_sub(self.n_pilots_min(id, spec));
+        let mut n_spare =
+            self.durable.allocation_counts(id).n_live.saturating_sub(self.n_pilots_min(id, spec));
         let longest_idle = self.live.idle.range((id, Time(0), PilotId(0))..);
         let is_long = |since: Time| self.now.since(since) >= spec.idle_timeout;
         let idle = longest_idle.take_while(|(platform, since, _)| *platform == id && is_long(*since));
@@ -495,7 +496,7 @@ impl Turn<'_> {
         for entry in listed {
             let held = self.durable.allocation_of(&entry.tag).filter(|(_, held)| held.may_be_there());
             if let (Some(words), Some((allocation, _))) = (&entry.trouble, held) {
-                self.live.troubles.insert(allocation, (words.clone(), entry.lacks_room));
+                self.live.allocation_errors.insert(allocation, (words.clone(), entry.lacks_room));
             }
         }
     }
@@ -602,11 +603,11 @@ impl Turn<'_> {
         let (platform, pilots) = (allocation.platform, self.durable.live_pilots(allocation));
         let why = match &allocation.state {
             AllocationState::Leaving(why, _) => why.clone(),
-            _ if allocation.is_unused() => match self.live.troubles.get(&id) {
+            _ if allocation.is_unused() => match self.live.allocation_errors.get(&id) {
                 Some((words, _)) => format!("it ended before its pilot came: {words}"),
                 None => "it ended before its pilot came".into(),
             },
-            _ => match self.live.troubles.get(&id).map(|(words, _)| words.as_str()).or(end) {
+            _ => match self.live.allocation_errors.get(&id).map(|(words, _)| words.as_str()).or(end) {
                 Some(words) => format!("its platform says that it has ended: {words}"),
                 None => GONE.into(),
             },
@@ -616,7 +617,7 @@ impl Turn<'_> {
             let what = "the manager that asked for it ended before the answer came".into();
             self.record(Record::AllocationUnknown { allocation: id, what, at: self.now });
         }
-        let lacked_room = self.live.troubles.remove(&id).is_some_and(|(_, lacks_room)| lacks_room);
+        let lacked_room = self.live.allocation_errors.remove(&id).is_some_and(|(_, lacks_room)| lacks_room);
         self.live.running_since.remove(&id);
         self.live.unlisted.remove(&id);
         self.live.queue_reasons.remove(&id);

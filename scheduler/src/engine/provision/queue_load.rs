@@ -27,7 +27,7 @@ impl Live {
 impl Turn<'_> {
     /// Asks how busy the platform is, where that decides something.
     pub(in crate::engine) fn ask_load(&mut self, id: PlatformId, spec: &PlatformSpec) {
-        let is_looked_at = self.durable.census(id).n_there > 0 || !self.live.ready.is_empty();
+        let is_looked_at = self.durable.allocation_counts(id).n_there > 0 || !self.live.ready.is_empty();
         if self.policies().placement.is_none() || !is_looked_at {
             return;
         }

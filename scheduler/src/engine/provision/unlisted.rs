@@ -120,7 +120,7 @@ impl Turn<'_> {
         let Some(n_max) = self.durable.platforms().get(&id).map(|spec| spec.n_pilots_max as usize) else {
             return;
         };
-        let mut n_over = self.durable.census(id).n_there.saturating_sub(n_max);
+        let mut n_over = self.durable.allocation_counts(id).n_there.saturating_sub(n_max);
         let there: Vec<(AllocationId, usize)> = self
             .durable
             .allocations_there(id)

@@ -97,7 +97,7 @@ impl Turn<'_> {
     pub(in crate::engine) fn arm_scaling(&mut self, id: PlatformId) {
         let scaled = self.durable.scaled(id);
         let is_changed = scaled.is_some_and(|held| held.ratio != Ratio::ONE || !held.former.is_empty());
-        let has_pilots = self.durable.census(id).n_there > 0;
+        let has_pilots = self.durable.allocation_counts(id).n_there > 0;
         let wait = match self.scaling_of(id) {
             Some(spec) if has_pilots || is_changed => spec.interval,
             None if is_changed => Span::ZERO,
@@ -139,7 +139,7 @@ impl Turn<'_> {
             (self.durable.scaled(id).cloned().unwrap_or_default(), &self.live.platforms[&id]);
         let by = if state.watch.falls_back { ScalingWay::Slots } else { spec.by };
         seen.n_queued = self.demand(id);
-        let n_vcpus = (self.durable.census(id).n_live as u64)
+        let n_vcpus = (self.durable.allocation_counts(id).n_live as u64)
             .saturating_mul(self.durable.platforms()[&id].capacity.cores.into());
         let n_cores = match by {
             ScalingWay::Slots => n_vcpus,

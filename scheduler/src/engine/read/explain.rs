@@ -367,7 +367,7 @@ impl Reader<'_> {
         }
         reasons.extend(freest.and_then(|(pilot, _)| self.why_doubted(*pilot)));
         reasons.extend(pilots.iter().find_map(|(id, pilot)| self.profiling_at(*id, pilot.platform)));
-        let keeper = self.live.jobs.get(&id).and_then(|leases| leases.keepers.first());
+        let keeper = self.live.jobs.get(&id).and_then(|leases| leases.reservations.first());
         reasons.extend(keeper.and_then(|(_, pilot)| self.what_it_keeps(*pilot)));
         reasons.extend(freest.and_then(|(pilot, offer)| self.first_in_line(id, *pilot, offer)));
         reasons.extend(self.why_there(id, job));
@@ -432,7 +432,7 @@ impl Reader<'_> {
     }
 
     fn what_it_keeps(&self, pilot: PilotId) -> Option<Reason> {
-        let job = self.live.pilots.get(&pilot)?.keeps_for?.job;
+        let job = self.live.pilots.get(&pilot)?.reservation?.job;
         let needs = self.durable.jobs().get(&job)?.request.needs.resources.clone();
         let offer = PilotCapacity::new(self.settings, self.durable, self.live, self.now, pilot)?;
         Some(Reason::PilotKeeps { pilot, job, needs, free: offer.free().clone() })
@@ -590,7 +590,7 @@ impl Reader<'_> {
             (*id, self.now),
         );
         // What the work wants, whatever else binds: whole allocations.
-        let room = (spec.n_pilots_max as usize).saturating_sub(self.durable.census(*id).n_there);
+        let room = (spec.n_pilots_max as usize).saturating_sub(self.durable.allocation_counts(*id).n_there);
         let room = room - room.checked_rem(spec.n_nodes as usize).unwrap_or(0) + n_waiting;
         let (n_live, n_waiting) = (n_live as u64, n_waiting as u64);
         let placed = self.placed(*id);

@@ -24,7 +24,7 @@ const N_MOVES: usize = 5;
 impl Reader<'_> {
     /// The weights of an application: what they are, from which numbers, and how they moved last.
     pub(in crate::engine) fn explain_weight(&self, application: &str) -> Result<Vec<Reason>, Refusal> {
-        let quotas = &self.live.guide.quotas;
+        let quotas = &self.live.plan.quotas;
         let rows: Vec<&ClassQuota> =
             quotas.rows.iter().filter(|row| row.kind.application == application).collect();
         let is_known = self.durable.jobs().values().any(|job| job.request.application == application)
@@ -90,7 +90,7 @@ impl Reader<'_> {
     }
 
     fn weights_of(&self, row: &ClassQuota) -> Reason {
-        let cells = row.cells.iter().zip(row.weights.shares()).zip(&self.live.guide.quotas.platforms);
+        let cells = row.cells.iter().zip(row.weights.shares()).zip(&self.live.plan.quotas.platforms);
         Reason::Weights {
             application: row.kind.application.clone(),
             policy: self.distribution().to_owned(),
@@ -129,37 +129,37 @@ impl Reader<'_> {
         Some(Reason::LeftToOthers {
             platform: self.durable.platform_name(platform),
             takes: Span::from_secs_f64(own),
-            others_begin: Span::from_secs_f64(self.live.guide.quotas.last_end_s),
+            others_begin: Span::from_secs_f64(self.live.plan.quotas.last_end_s),
             others_take: Span::from_secs_f64(others.reduce(f64::min)?),
         })
     }
 
     /// What shares and quotas say of a job that waits.
     pub(in crate::engine) fn why_there(&self, id: JobId, job: &Job) -> Vec<Reason> {
-        let guide = &self.live.guide;
+        let plan = &self.live.plan;
         let policy = allocation::words::to_word(self.durable.policies(self.settings.policies).allocation);
         let share = |id: &PlatformId| {
             Some(Reason::ShareOf {
                 platform: self.durable.platform_name(*id),
                 user: job.request.user.clone(),
                 policy: policy.clone(),
-                cores: guide.share(*id, &job.request.user)?,
+                cores: plan.share(*id, &job.request.user)?,
                 held: self.held_on(*id, &job.request.user),
             })
         };
         let mut reasons: Vec<Reason> = self.durable.platforms().keys().filter_map(share).collect();
         let divided = self.live.jobs.get(&id).map(|leases| leases.divided);
         if let Some(QuotaPlace::In(row)) = divided
-            && let Some(row) = guide.quotas.rows.get(row)
+            && let Some(row) = plan.quotas.rows.get(row)
         {
             reasons.push(self.weights_of(row));
             let leases = self.live.jobs.get(&id);
             let takes_none = |column: usize| {
                 leases.is_some_and(|leases| {
-                    leases.meant(&guide.quotas, Some(column), self.now) == Entitlement::Nothing
+                    leases.meant(&plan.quotas, Some(column), self.now) == Entitlement::Nothing
                 })
             };
-            let cells = row.cells.iter().zip(&guide.quotas.platforms).enumerate();
+            let cells = row.cells.iter().zip(&plan.quotas.platforms).enumerate();
             let closed = cells.filter(|(column, _)| takes_none(*column));
             reasons.extend(closed.filter_map(|(_, (cell, id))| self.left_to_others(row, *id, cell)));
         }
@@ -188,7 +188,7 @@ impl Reader<'_> {
 
     /// Whom a pilot's node is meant for, and what their tasks take in that company.
     pub(in crate::engine) fn meant_for(&self, pilot: PilotId, platform: PlatformId) -> Option<Reason> {
-        let mix = self.live.guide.nodes.mix(pilot)?;
+        let mix = self.live.plan.nodes.mix(pilot)?;
         let part = |(application, cores): (&String, &u64)| {
             let others: Vec<&str> =
                 mix.keys().filter(|other| *other != application).map(String::as_str).collect();

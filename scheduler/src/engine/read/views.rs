@@ -314,7 +314,7 @@ impl<'a> Reader<'a> {
         let pilots = || self.durable.pilots().iter().filter(|(_, p)| p.platform == id && p.is_live());
         let used = pilots().filter_map(|(pilot, _)| self.live.pilots.get(pilot));
         let state = self.live.platforms.get(&id);
-        let census = self.durable.census(id);
+        let allocation_counts = self.durable.allocation_counts(id);
         let is_unknown = |a: &&Allocation| a.is_live() && matches!(a.state, AllocationState::Unknown(..));
         Some(PlatformView {
             name: spec.name.clone(),
@@ -323,7 +323,7 @@ impl<'a> Reader<'a> {
             n_pilots: pilots().count() as u64,
             n_pilots_max: spec.n_pilots_max,
             n_nodes: spec.n_nodes,
-            n_pilots_there: census.n_there as u64,
+            n_pilots_there: allocation_counts.n_there as u64,
             n_allocations_waiting: there().filter(|held| held.is_live() && held.is_unused()).count() as u64,
             n_allocations_unknown: there().filter(is_unknown).count() as u64,
             used_cores: used.map(|state| u64::from(state.used.cores)).sum(),
@@ -338,17 +338,17 @@ impl<'a> Reader<'a> {
             n_pilots_min: spec.n_pilots_min,
             walltime: spec.walltime,
             limits: spec.limits,
-            n_queued: census.n_queued as u64,
-            core_time_spent: census.spent(),
-            core_time_committed: census.committed(),
+            n_queued: allocation_counts.n_queued as u64,
+            core_time_spent: allocation_counts.spent(),
+            core_time_committed: allocation_counts.committed(),
             core_time_used: self.durable.used(id).cloned().unwrap_or_default(),
-            shares: self.live.guide.shares_by_name(id),
+            shares: self.live.plan.shares_by_name(id),
             wait_mean: self.durable.waits(id).mean_s().map(Span::from_secs_f64),
             n_waits: self.durable.waits(id).n,
             scaling: self.scaling(id, spec),
             cost: spec.price.clone().map(|price| CostView {
-                spent: price.of(census.spent()),
-                committed: price.of(census.committed()),
+                spent: price.of(allocation_counts.spent()),
+                committed: price.of(allocation_counts.committed()),
                 price,
             }),
             queue_reasons: self.queue_reasons(id),

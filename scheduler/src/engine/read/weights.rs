@@ -10,7 +10,7 @@ use crate::{
 impl Reader<'_> {
     /// All weights that there are.
     pub(in crate::engine) fn weights(&self) -> WeightsView {
-        let quotas = &self.live.guide.quotas;
+        let quotas = &self.live.plan.quotas;
         let name = |id| self.durable.platform_name(id);
         let law = self.durable.policies(self.settings.policies).distribution;
         let is_known = law == Some(Distribution::Adaptive) && !quotas.rows.is_empty();

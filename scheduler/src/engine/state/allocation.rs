@@ -13,7 +13,7 @@ use crate::{
 
 /// What a platform has of ours, so that nobody must count it at each look.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Census {
+pub struct AllocationCounts {
     /// Nodes that may still be there: so many pilots may be there or come.
     pub n_there: usize,
     /// Nodes whose pilots are wanted.
@@ -28,7 +28,7 @@ pub struct Census {
     pub spent_us: u128,
 }
 
-impl Census {
+impl AllocationCounts {
     /// Cores × time that those took which have ended.
     pub fn spent(&self) -> Span {
         Span(u64::try_from(self.spent_us).unwrap_or(u64::MAX))

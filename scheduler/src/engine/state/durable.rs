@@ -20,7 +20,7 @@ use crate::{
         },
         record::{Blamed, DrainCause, FailedAttempt, JobResult, Record},
         state::{
-            allocation::{Allocation, AllocationState, Census, Origin},
+            allocation::{Allocation, AllocationCounts, AllocationState, Origin},
             asked::Asked,
             ends::{Alike, Ends, N_FOR_ONE_MAX},
             failing::{N_NODES, is_of_place},
@@ -71,7 +71,7 @@ pub struct Durable {
     tags: BTreeMap<String, AllocationId>,
     /// Those that their platforms may still hold.
     there: BTreeSet<(PlatformId, AllocationId)>,
-    census: BTreeMap<PlatformId, Census>,
+    allocation_counts: BTreeMap<PlatformId, AllocationCounts>,
     /// Cores × time that tasks took there, by user.
     used: BTreeMap<PlatformId, BTreeMap<String, Span>>,
     /// How long its allocations of a shape have waited.
@@ -226,8 +226,8 @@ impl Durable {
     }
 
     /// How many allocations the platform has. O(log platforms).
-    pub fn census(&self, id: PlatformId) -> Census {
-        self.census.get(&id).copied().unwrap_or_default()
+    pub fn allocation_counts(&self, id: PlatformId) -> AllocationCounts {
+        self.allocation_counts.get(&id).copied().unwrap_or_default()
     }
 
     /// All pilots.
@@ -701,17 +701,21 @@ impl Durable {
     /// Counts an allocation as it is now, or no longer.
     fn count(&mut self, held: &Allocation, is_counted: bool) {
         let core_time = u128::from(held.core_time().0);
-        let census = self.census.entry(held.platform).or_default();
+        let allocation_counts = self.allocation_counts.entry(held.platform).or_default();
         let n_nodes = held.n_nodes_there as usize;
         for (sum, n) in [
-            (&mut census.n_there, if held.is_counted() { n_nodes } else { 0 }),
-            (&mut census.n_live, if held.is_counted() && held.is_live() { n_nodes } else { 0 }),
-            (&mut census.n_waiting, if held.is_counted() { held.n_waiting() } else { 0 }),
-            (&mut census.n_queued, usize::from(held.is_counted() && held.is_unused())),
+            (&mut allocation_counts.n_there, if held.is_counted() { n_nodes } else { 0 }),
+            (&mut allocation_counts.n_live, if held.is_counted() && held.is_live() { n_nodes } else { 0 }),
+            (&mut allocation_counts.n_waiting, if held.is_counted() { held.n_waiting() } else { 0 }),
+            (&mut allocation_counts.n_queued, usize::from(held.is_counted() && held.is_unused())),
         ] {
             *sum = if is_counted { *sum + n } else { *sum - n };
         }
-        let sum = if held.may_be_there() { &mut census.committed_us } else { &mut census.spent_us };
+        let sum = if held.may_be_there() {
+            &mut allocation_counts.committed_us
+        } else {
+            &mut allocation_counts.spent_us
+        };
         *sum = if is_counted { *sum + core_time } else { *sum - core_time };
     }
 }
@@ -719,7 +723,7 @@ impl Durable {
 impl Durable {
     /// How many nodes have pilots or will have, [`N_NODES`] at most.
     pub(in crate::engine) fn n_nodes(&self) -> usize {
-        let n_waiting: usize = self.platforms().keys().map(|id| self.census(*id).n_waiting).sum();
+        let n_waiting: usize = self.platforms().keys().map(|id| self.allocation_counts(*id).n_waiting).sum();
         let mut nodes: Vec<NodeId> = Vec::new();
         for allocation in self.platforms().keys().flat_map(|id| self.allocations_there(*id)) {
             for pilot in self.live_pilots(allocation.1) {

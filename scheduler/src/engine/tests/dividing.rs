@@ -316,7 +316,7 @@ fn what_is_left_to_others_is_explained_with_the_failures_that_decided() {
     two.scene.fail(two.pilots[1], first[0], failed, FailureKind::Exit { code: 1 });
     two.worked_off(&first);
     let jobs = two.submit_all(&[("docking", 6)]);
-    let cell = two.scene.engine.live.guide.quotas.rows[0].cells[1];
+    let cell = two.scene.engine.live.plan.quotas.rows[0].cells[1];
     assert!(cell.error_rate > 0.01 && !cell.is_shunned, "{cell:?}");
     let decided = cell.success_s().map(Span::from_secs_f64).expect("it is known");
     let said = two.scene.explain(Query::ExplainJob(jobs[0]));
@@ -345,7 +345,7 @@ fn a_platform_that_fails_loses_its_weight_and_regains_it() {
             two.scene.take(two.pilots[place]);
         }
         two.scene.wait_awake(1);
-        let row = &two.scene.engine.live.guide.quotas.rows[0];
+        let row = &two.scene.engine.live.plan.quotas.rows[0];
         let shares = row.weights.shares();
         assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-9 && shares.iter().all(|share| *share >= 0.0));
         weights.push(shares[0]);
@@ -425,7 +425,7 @@ fn a_platform_that_was_mended_is_tried_while_others_are_busy() {
 fn loads_move_the_weights_of_2016_and_they_stay_moved_for_what_comes_later() {
     let mut two = dividing(Some(Distribution::Adaptive2016));
     let weights = |two: &Two, application: &str| {
-        let rows = &two.scene.engine.live.guide.quotas.rows;
+        let rows = &two.scene.engine.live.plan.quotas.rows;
         let row = rows.iter().find(|row| row.kind.application == application).expect("a row");
         row.weights.shares().iter().map(|share| (share * 100.0).round()).collect::<Vec<f64>>()
     };
@@ -452,8 +452,8 @@ fn a_ration_is_for_all_jobs_of_a_kind_together() {
         two.scene.wait_awake(1);
     }
     // Brief ones: many would be sent ahead.
-    let brief: Vec<JobId> = two.submit_all(&[("docking", 1000), ("docking", 1000)]);
-    for id in &brief {
+    let short: Vec<JobId> = two.submit_all(&[("docking", 1000), ("docking", 1000)]);
+    for id in &short {
         two.scene.take(two.pilots[1]);
         let first = two.held(1, *id).first();
         if let Some(first) = first {
@@ -462,7 +462,7 @@ fn a_ration_is_for_all_jobs_of_a_kind_together() {
     }
     two.scene.wait_awake(6);
     two.scene.take(two.pilots[0]);
-    let n_held: u64 = brief.iter().chain([&spoiled]).map(|id| two.held(0, *id).len()).sum();
+    let n_held: u64 = short.iter().chain([&spoiled]).map(|id| two.held(0, *id).len()).sum();
     assert_eq!(n_held, 4);
 }
 
@@ -484,7 +484,7 @@ impl Two {
 
     /// The weights of an application's tasks on the two platforms, in hundredths.
     fn hundredths(&self, application: &str) -> Option<Vec<u64>> {
-        let rows = &self.scene.engine.live.guide.quotas.rows;
+        let rows = &self.scene.engine.live.plan.quotas.rows;
         let row = rows.iter().find(|row| row.kind.application == application)?;
         Some(row.weights.shares().iter().map(|share| (share * 100.0).round() as u64).collect())
     }
@@ -550,7 +550,7 @@ fn what_loads_have_moved_outlives_the_manager() {
     assert_ne!(moved, initial, "160 wait where 100 are a job's mean");
     two.scene.wait_awake(6);
     let log = two.scene.engine.durable().weights();
-    assert_eq!(log.law(), two.scene.engine.live.guide.quotas.law.as_ref());
+    assert_eq!(log.law(), two.scene.engine.live.plan.quotas.law.as_ref());
     let causes: Vec<WeightCause> = two.history().into_iter().flat_map(|change| change.causes).collect();
     assert!(
         causes.iter().any(|cause| matches!(cause, WeightCause::Load { threshold: 100.0, .. })),
@@ -560,8 +560,5 @@ fn what_loads_have_moved_outlives_the_manager() {
     assert_eq!(two.hundredths("docking"), Some(moved), "nothing has come since");
     // What comes next goes on from there.
     two.submit_all(&[("search", 10)]);
-    assert_eq!(
-        two.scene.engine.live.guide.quotas.law.as_ref().map(|state| state.law.threshold()),
-        Some(70.0)
-    );
+    assert_eq!(two.scene.engine.live.plan.quotas.law.as_ref().map(|state| state.law.threshold()), Some(70.0));
 }

@@ -366,7 +366,7 @@ fn a_pilot_that_speaks_is_there_whatever_the_listing_says() {
         scene.say(|_| Event::PlatformListed { platform: PlatformId(1), asked_at, result: Ok(vec![]) });
         assert_eq!(scene.n_asked(), 0, "four are there, and four may be");
     }
-    assert_eq!(scene.engine.durable().census(PlatformId(1)).n_there, 4);
+    assert_eq!(scene.engine.durable().allocation_counts(PlatformId(1)).n_there, 4);
     let answer =
         scene.say(|request| Event::Asked { request, query: Query::Allocations { with_ended: false } });
     let Some(Answer::Allocations(views)) = answer else { panic!("{answer:?}") };
@@ -376,7 +376,7 @@ fn a_pilot_that_speaks_is_there_whatever_the_listing_says() {
     // Silent ones are gone at once.
     scene.wait_awake(1);
     scene.listed(&[]);
-    assert_eq!(scene.engine.durable().census(PlatformId(1)).n_live, scene.n_asked());
+    assert_eq!(scene.engine.durable().allocation_counts(PlatformId(1)).n_live, scene.n_asked());
 }
 
 #[test]
@@ -395,12 +395,12 @@ fn a_pilot_that_comes_back_after_its_batch_job_counted_as_ended_counts_toward_li
     let another = scene.submissions();
     assert_eq!(another.len(), 1, "nobody was heard of it");
     scene.answered(another[0].0);
-    let before = scene.engine.durable().census(PlatformId(1));
+    let before = scene.engine.durable().allocation_counts(PlatformId(1));
     scene.pull(pilot, hungry());
-    let census = scene.engine.durable().census(PlatformId(1));
-    assert_eq!((before.n_there, census.n_there), (1, 2));
+    let allocation_counts = scene.engine.durable().allocation_counts(PlatformId(1));
+    assert_eq!((before.n_there, allocation_counts.n_there), (1, 2));
     assert_eq!(scene.cancelled(), [format!("b{}", another[0].0)], "no more than may be there");
-    assert!(census.committed_us > before.committed_us);
+    assert!(allocation_counts.committed_us > before.committed_us);
     let view = scene.engine.durable().allocations()[&allocation].clone();
     assert!(view.may_be_there() && view.ended_at.is_none());
 }

@@ -214,8 +214,8 @@ fn an_allocation_that_is_held_for_long_is_replaced_once_and_counts_toward_limits
     }
     assert_eq!(asked.len(), 1, "one in its place; as that is held too, no more are asked for: {asked:?}");
     assert!((9..=11).contains(&asked[0]), "{asked:?}");
-    let census = scene.engine.durable().census(PlatformId(1));
-    assert_eq!((census.n_there, census.n_queued), (2, 2), "both are there, and count");
+    let allocation_counts = scene.engine.durable().allocation_counts(PlatformId(1));
+    assert_eq!((allocation_counts.n_there, allocation_counts.n_queued), (2, 2), "both are there, and count");
     let view = |scene: &mut Scene| match scene
         .say(|request| Event::Asked { request, query: Query::Allocations { with_ended: false } })
     {

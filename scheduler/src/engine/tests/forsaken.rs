@@ -100,7 +100,7 @@ fn allocations_of_another_adapter_or_host_are_neither_ended_nor_cancelled_by_the
         }
         // What is asked for now has the places of the platform.
         assert_eq!(scene.engine.durable().allocations().len(), 4);
-        assert_eq!(scene.engine.durable().census(PlatformId(1)).n_there, 2);
+        assert_eq!(scene.engine.durable().allocation_counts(PlatformId(1)).n_there, 2);
         // The end waits for none of them, and tells of them.
         let answer = scene.say(|request| Event::ShutdownAsked { request, is_urgent: false });
         let Some(Answer::ShutDown(left)) = answer else { panic!("{answer:?}") };

@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn brief(id: JobId, from: u64, to: u64) -> JobReport {
+fn short(id: JobId, from: u64, to: u64) -> JobReport {
     let usage = Usage { wall_us: 10_000, ..Usage::default() };
     let successes = Successes::from_attempts((from..=to).map(|index| (index, 0, usage)).collect());
     JobReport { successes, ..JobReport::new(id) }
@@ -19,14 +19,14 @@ fn a_new_job_gets_in_beside_a_long_sweep_of_brief_tasks() {
     let sweep = scene.submit(job(1_000_000));
     let pilot = scene.pilot(1);
     scene.take(pilot);
-    assert_eq!(bundles(&scene.report(pilot, brief(sweep, 0, 0))), [(1, "1-26".into())]);
+    assert_eq!(bundles(&scene.report(pilot, short(sweep, 0, 0))), [(1, "1-26".into())]);
     let other = scene.submit(bob(2, 1));
     assert_eq!(
-        bundles(&scene.report(pilot, brief(sweep, 1, 25))),
+        bundles(&scene.report(pilot, short(sweep, 1, 25))),
         [],
         "one runs, and nothing is sent after it"
     );
-    assert_eq!(bundles(&scene.report(pilot, brief(sweep, 26, 26))), [(other.0, "0".into())]);
+    assert_eq!(bundles(&scene.report(pilot, short(sweep, 26, 26))), [(other.0, "0".into())]);
 }
 
 #[test]
@@ -35,11 +35,11 @@ fn both_go_on_side_by_side_once_each_has_its_share() {
     let sweep = scene.submit(job(1_000_000));
     let pilot = scene.pilot(2);
     scene.take(pilot);
-    assert_eq!(bundles(&scene.report(pilot, brief(sweep, 0, 1))), [(1, "2-53".into())]);
+    assert_eq!(bundles(&scene.report(pilot, short(sweep, 0, 1))), [(1, "2-53".into())]);
     let other = scene.submit(bob(9, 1));
-    let shared = bundles(&scene.report(pilot, brief(sweep, 2, 52)));
+    let shared = bundles(&scene.report(pilot, short(sweep, 2, 52)));
     assert_eq!(shared, [(other.0, "0".into()), (1, "54-78".into())], "a core each");
-    let more = bundles(&scene.report(pilot, brief(sweep, 53, 62)));
+    let more = bundles(&scene.report(pilot, short(sweep, 53, 62)));
     assert_eq!(more, [(1, "79-88".into())], "its core stays its own");
 }
 
@@ -49,7 +49,7 @@ fn nothing_is_sent_ahead_where_all_cores_have_lasting_tasks() {
     let sweep = scene.submit(job(1_000_000));
     let (busy, other) = (scene.pilot(1), scene.pilot(1));
     scene.take(other);
-    scene.report(other, brief(sweep, 0, 0));
+    scene.report(other, short(sweep, 0, 0));
     scene.submit(bob(1, 1));
     assert_eq!(scene.take(busy), [(2, "0".into())]);
     assert_eq!(scene.take(busy), []);
@@ -210,10 +210,10 @@ fn a_sweep_of_brief_tasks_holds_the_cores_on_which_it_runs_however_few_wait() {
     let sweep = scene.submit(job(1_000_000));
     let pilot = scene.pilot(4);
     scene.take(pilot);
-    assert_eq!(bundles(&scene.report(pilot, brief(sweep, 0, 3))), [(1, "4-107".into())]);
+    assert_eq!(bundles(&scene.report(pilot, short(sweep, 0, 3))), [(1, "4-107".into())]);
     let lasting = scene.submit(bob(9, 1));
-    assert_eq!(bundles(&scene.report(pilot, brief(sweep, 4, 103))), []);
-    let report = Some(Report { seq: 3, jobs: vec![brief(sweep, 104, 104)] });
+    assert_eq!(bundles(&scene.report(pilot, short(sweep, 4, 103))), []);
+    let report = Some(Report { seq: 3, jobs: vec![short(sweep, 104, 104)] });
     let running = vec![(sweep, set("105-107"))];
     let answer =
         scene.pull(pilot, Pull { report, running, ..hungry() }).expect("a report is answered at once");

@@ -253,7 +253,7 @@ fn spent_when_gone(become_unclear: impl FnOnce(&mut Scene, AllocationId)) -> f64
     scene.listed(&[]);
     let held = &scene.engine.durable().allocations()[&allocation];
     assert!(!held.may_be_there(), "{held:?}");
-    core_hours(scene.engine.durable().census(PlatformId(1)).spent()).parse().unwrap()
+    core_hours(scene.engine.durable().allocation_counts(PlatformId(1)).spent()).parse().unwrap()
 }
 
 #[test]
@@ -292,7 +292,7 @@ fn spent_by(spec: PlatformSpec, waited: u64, left: &[(u32, u64)]) -> String {
     scene.listed(&[]);
     scene.wait(1);
     scene.listed(&[]);
-    core_hours(scene.engine.durable().census(PlatformId(1)).spent())
+    core_hours(scene.engine.durable().allocation_counts(PlatformId(1)).spent())
 }
 
 #[test]
@@ -604,8 +604,8 @@ fn one_that_a_damaged_store_holds_twice_counts_once() {
         let (allocation, platform, tag) = (AllocationId(1), PlatformId(1), tag.to_owned());
         durable.apply(&Record::AllocationIntended { allocation, platform, tag, because: None, at: Time(2) });
     }
-    let census = durable.census(PlatformId(1));
-    assert_eq!((census.n_there, core_hours(census.committed())), (1, "2".into()));
+    let allocation_counts = durable.allocation_counts(PlatformId(1));
+    assert_eq!((allocation_counts.n_there, core_hours(allocation_counts.committed())), (1, "2".into()));
 }
 
 #[test]
@@ -660,7 +660,7 @@ fn a_rest_of_a_budget_buys_a_shorter_pilot() {
     assert_eq!(shorter, Some((AllocationId(2), Some(Span::from_secs(45 * 60)))));
     let held = &scene.engine.durable().allocations()[&AllocationId(2)];
     assert_eq!(held.walltime, Some(Span::from_secs(45 * 60)));
-    assert_eq!(scene.engine.durable().census(PlatformId(1)).committed(), half_hours);
+    assert_eq!(scene.engine.durable().allocation_counts(PlatformId(1)).committed(), half_hours);
     scene.answered(AllocationId(2));
     scene.wait(60);
     assert_eq!(scene.n_asked(), 0, "nothing is left");

@@ -27,7 +27,7 @@ fn first(scene: &Scene, id: PilotId) -> (Option<Vec<JobId>>, Vec<JobId>) {
     let Engine { settings, durable, live } = &scene.engine;
     let offer = PilotCapacity::new(settings, durable, live, scene.now, id).expect("a live pilot");
     let here = PlatformUsage::of(settings, (durable, live), offer.pilot.platform, id);
-    let kept = live.pilots[&id].keeps_for;
+    let kept = live.pilots[&id].reservation;
     let best = |jobs: &mut dyn Iterator<Item = JobId>| {
         let mut choices = choices(settings, (&offer, &here), (durable, live), id, jobs);
         let mut first = Vec::new();

@@ -215,7 +215,7 @@ fn nodes_are_mapped_anew_as_soon_as_something_was_learned() {
     let [docking, search] = two_jobs(&mut scene, [100, 100]);
     let dealt = dealt(&mut scene, &pilots, [docking, search]);
     let searches_at = pilots[usize::from(dealt[0] == [4, 0])];
-    let made_at = |scene: &Scene| scene.engine.live.guide.made_at;
+    let made_at = |scene: &Scene| scene.engine.live.plan.made_at;
     scene.wait_awake(35);
     // Of what is hardly known each report is looked at; what it tells of the company comes a second later.
     took(&mut scene, searches_at, search, "0", 10);

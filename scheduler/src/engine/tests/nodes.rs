@@ -69,8 +69,11 @@ fn as_many_are_asked_for_as_bring_the_pilots_that_are_wanted() {
     scene.attach(of_four_nodes(11));
     scene.submit(job(100));
     assert_eq!(scene.submissions().len(), 0, "a third would be the twelfth pilot");
-    let census = scene.engine.durable().census(PlatformId(1));
-    assert_eq!((census.n_there, census.n_waiting, census.n_queued), (8, 8, 2));
+    let allocation_counts = scene.engine.durable().allocation_counts(PlatformId(1));
+    assert_eq!(
+        (allocation_counts.n_there, allocation_counts.n_waiting, allocation_counts.n_queued),
+        (8, 8, 2)
+    );
     assert_eq!(
         scene.explain(Query::ExplainPlatform("here".into()))[0].to_string(),
         "8 pilots there or asked for (8 still to come) of at most 11 (pilots_max); 0 more are to be asked for"
@@ -443,8 +446,8 @@ fn tasks_of_an_array_that_are_gone_make_room_for_others() {
         };
         scene.say(|_| Event::PlatformListed { platform: PlatformId(1), asked_at, result: Ok(vec![entry]) });
         scene.wait(1);
-        let census = scene.engine.durable().census(PlatformId(1));
-        (census.n_there, scene.engine.durable().allocations().len())
+        let allocation_counts = scene.engine.durable().allocation_counts(PlatformId(1));
+        (allocation_counts.n_there, scene.engine.durable().allocations().len())
     };
     assert_eq!(shows(&mut scene, 0, 1), (4, 1), "it may be slow to show all that it has just accepted");
     assert_eq!(shows(&mut scene, 60, 4), (4, 1));

@@ -53,7 +53,7 @@ fn accept_all(scene: &mut Scene) -> Vec<String> {
 
 /// Allocations of each platform that no pilot has come of.
 fn asked(scene: &Scene) -> [usize; 2] {
-    [PlatformId(1), PlatformId(2)].map(|id| scene.engine.durable().census(id).n_waiting)
+    [PlatformId(1), PlatformId(2)].map(|id| scene.engine.durable().allocation_counts(id).n_waiting)
 }
 
 #[test]
@@ -89,9 +89,9 @@ fn who_is_the_only_one_for_some_is_asked_whatever_others_will_do() {
         let busy = accept_all(&mut scene);
         assert!(!busy.is_empty(), "{placement:?}");
         let needs = TaskNeeds { resources: Resources::cores(3), ..job(1).needs };
-        let n_before = scene.engine.durable().census(PlatformId(3)).n_waiting;
+        let n_before = scene.engine.durable().allocation_counts(PlatformId(3)).n_waiting;
         scene.submit(JobRequest { needs, ..job(2) });
-        let n_wide = scene.engine.durable().census(PlatformId(3)).n_waiting;
+        let n_wide = scene.engine.durable().allocation_counts(PlatformId(3)).n_waiting;
         assert_eq!(n_wide, 2, "{placement:?}: {n_before} were there for anything");
     }
 }

@@ -181,10 +181,10 @@ fn a_job_that_runs_dry_changes_nothing_for_who_has_others() {
     two.scene.submit(of_user("ada", "docking", 100));
     let last = two.scene.submit(JobRequest { priority: 1, ..of_user("ada", "docking", 1) });
     two.scene.wait_awake(1);
-    let made = two.scene.engine.live.guide.number;
+    let made = two.scene.engine.live.plan.number;
     assert_eq!(two.scene.take(two.pilots[0])[0], (last.0, "0".to_owned()));
     two.scene.wait_awake(1);
-    assert_eq!(two.scene.engine.live.guide.number, made);
+    assert_eq!(two.scene.engine.live.plan.number, made);
 }
 
 #[test]

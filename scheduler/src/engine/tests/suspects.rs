@@ -4,7 +4,7 @@ use super::*;
 use crate::pull::{Held, Holdings};
 
 /// They took a millisecond each: 250 more are sent ahead.
-fn brief(id: JobId, tasks: &str) -> JobReport {
+fn short(id: JobId, tasks: &str) -> JobReport {
     let usage = Usage { wall_us: 1000, ..Usage::default() };
     let successes = Successes::from_attempts(set(tasks).indices().map(|index| (index, 0, usage)).collect());
     JobReport { successes, ..JobReport::new(id) }
@@ -15,7 +15,7 @@ fn with_much_ahead(scene: &mut Scene) -> (JobId, PilotId) {
     let id = scene.submit(JobRequest { crash_limit: 5, retries: 1, ..job(10_000) });
     let pilot = scene.pilot(1);
     assert_eq!(scene.take(pilot), [(1, "0".into())]);
-    assert_eq!(bundles(&scene.report(pilot, brief(id, "0"))), [(1, "1-251".into())]);
+    assert_eq!(bundles(&scene.report(pilot, short(id, "0"))), [(1, "1-251".into())]);
     (id, pilot)
 }
 
@@ -54,10 +54,10 @@ fn nothing_is_sent_ahead_until_all_that_a_lost_pilot_held_has_ended() {
     let (id, _) = with_a_lost_pilot(&mut scene);
     let pilot = trusted(&mut scene);
     assert_eq!(scene.take(pilot), [(1, "1".into())]);
-    assert_eq!(bundles(&scene.report(pilot, brief(id, "1"))), [(1, "2".into())]);
+    assert_eq!(bundles(&scene.report(pilot, short(id, "1"))), [(1, "2".into())]);
     assert_eq!(bundles(&scene.fail(pilot, id, 2, FailureKind::Exit { code: 1 })), [(1, "3".into())]);
-    assert_eq!(bundles(&scene.report(pilot, brief(id, "3-250"))), [(1, "251".into())]);
-    assert!(n_sent(&scene.report(pilot, brief(id, "251"))) > 200, "it goes on as before");
+    assert_eq!(bundles(&scene.report(pilot, short(id, "3-250"))), [(1, "251".into())]);
+    assert!(n_sent(&scene.report(pilot, short(id, "251"))) > 200, "it goes on as before");
 }
 
 /// The same, and a pilot that is still there with tasks 252 to 502.
@@ -78,8 +78,8 @@ fn with_a_lost_and_another_pilot(scene: &mut Scene) -> (JobId, PilotId) {
 fn who_has_much_already_gets_no_suspect_before_it_has_a_core_for_it() {
     let mut scene = Scene::new();
     let (id, other) = with_a_lost_and_another_pilot(&mut scene);
-    assert_eq!(bundles(&scene.report(other, brief(id, "252-501"))), [], "one is left, which may run");
-    assert_eq!(bundles(&scene.report(other, brief(id, "502"))), [(1, "1".into())]);
+    assert_eq!(bundles(&scene.report(other, short(id, "252-501"))), [], "one is left, which may run");
+    assert_eq!(bundles(&scene.report(other, short(id, "502"))), [(1, "1".into())]);
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn of_suspects_the_one_is_blamed_that_was_sent_and_none_that_was_not() {
     scene.pull(pilot, Pull { running: vec![(id, set("1-2"))], ..hungry() });
     // Its answer brings task 3, and nothing is heard of it any more.
     let seq = *scene.seqs.entry(pilot).and_modify(|seq| *seq += 1).or_insert(1);
-    let report = Some(Report { seq, jobs: vec![brief(id, "1")] });
+    let report = Some(Report { seq, jobs: vec![short(id, "1")] });
     let answer = scene.pull(pilot, Pull { report, running: vec![(id, set("2"))], part_seen: 1, ..hungry() });
     assert_eq!(bundles(&answer.unwrap_or_default()), [(1, "3".into())]);
     scene.wait_awake(200);
@@ -117,7 +117,7 @@ fn who_comes_back_with_its_tasks_is_none() {
     let held = Held { job: id, running: set("7"), queued: set("8-251"), unreported: set("1-6") };
     let holds = Some(Holdings { asked, tasks: vec![held], templates: vec![] });
     scene.pull(lost, Pull { holds, is_hungry: false, ..hungry() });
-    let answer = scene.report(lost, brief(id, "7-200"));
+    let answer = scene.report(lost, short(id, "7-200"));
     assert!(n_sent(&answer) > 100, "{answer:?}");
 }
 
@@ -150,7 +150,7 @@ fn what_is_set_aside_or_cancelled_is_none_any_more() {
     let id = scene.submit(JobRequest { crash_limit: 1, ..job(10_000) });
     let lost = scene.pilot(1);
     scene.take(lost);
-    scene.report(lost, brief(id, "0"));
+    scene.report(lost, short(id, "0"));
     lose(&mut scene, lost, id, "7");
     assert_eq!(scene.engine.durable().jobs()[&id].failed, set("7"));
     assert_eq!(scene.engine.live.suspects[&id], set("1-6,8-251"));
@@ -188,7 +188,7 @@ fn no_pilot_has_two_that_one_more_lost_pilot_sets_aside() {
     let pilots = [scene.pilot(2), scene.pilot(2)];
     assert_eq!(scene.take(pilots[0]), [(1, "0,2".into())]);
     assert_eq!(scene.take(pilots[1]), [(1, "1,3".into())]);
-    scene.report(pilots[0], brief(id, "0,2"));
+    scene.report(pilots[0], short(id, "0,2"));
     lose(&mut scene, pilots[1], id, "1,3");
     assert_eq!(scene.engine.durable().jobs()[&id].failed, TaskSet::new(), "task 3 may have been why");
     let last = scene.pilot(2);
@@ -207,9 +207,9 @@ fn of_two_last_chances_the_second_waits_for_the_first_and_other_jobs_do_not() {
     assert_eq!(scene.take(pilot), [(1, "0".into())], "and after a restart, too");
     let other = scene.submit(job(1));
     assert_eq!(scene.take(pilot), [(other.0, "0".into())]);
-    assert_eq!(bundles(&scene.report(pilot, brief(other, "0"))), []);
-    assert_eq!(bundles(&scene.report(pilot, brief(id, "0"))), [(1, "1".into())]);
-    scene.report(pilot, brief(id, "1"));
+    assert_eq!(bundles(&scene.report(pilot, short(other, "0"))), []);
+    assert_eq!(bundles(&scene.report(pilot, short(id, "0"))), [(1, "1".into())]);
+    scene.report(pilot, short(id, "1"));
     assert!(scene.engine.live.last_chances.is_empty());
 }
 
@@ -218,7 +218,7 @@ fn with_one_last_chance(scene: &mut Scene) -> JobId {
     let id = scene.submit(JobRequest { crash_limit: 2, ..job(10_000) });
     let lost = scene.pilot(2);
     assert_eq!(scene.take(lost), [(1, "0-1".into())]);
-    scene.report(lost, brief(id, "0-1"));
+    scene.report(lost, short(id, "0-1"));
     lose(scene, lost, id, "2");
     assert_eq!(scene.engine.live.suspects[&id].first(), Some(2));
     id
@@ -232,9 +232,9 @@ fn none_has_its_last_chance_beside_another_suspect() {
     let pilots = [scene.pilot(2), scene.pilot(2)];
     assert_eq!(scene.take(pilots[0]), [(1, format!("2,{other}"))], "beside what no lost pilot had");
     assert_eq!(scene.take(pilots[1]), [(1, "3-4".into())]);
-    let answer = scene.report(pilots[0], brief(id, &other.to_string()));
+    let answer = scene.report(pilots[0], short(id, &other.to_string()));
     assert_eq!(bundles(&answer), [(1, (other + 1).to_string())], "nor does it get one later");
-    assert_eq!(bundles(&scene.report(pilots[0], brief(id, "2"))), [(1, "5".into())]);
+    assert_eq!(bundles(&scene.report(pilots[0], short(id, "2"))), [(1, "5".into())]);
 }
 
 #[test]
@@ -246,13 +246,13 @@ fn a_last_chance_waits_until_a_pilot_has_no_suspect() {
     assert_eq!(scene.take(pilots[1]), [(1, "3-4".into())]);
     let (pilot, reason) = (pilots[0], crate::pull::LeaveReason::Told);
     scene.say(|request| Event::PilotLeft { request, pilot, session_nonce: None, report: None, reason });
-    assert_eq!(bundles(&scene.report(pilots[1], brief(id, "3"))), [(1, "5".into())]);
+    assert_eq!(bundles(&scene.report(pilots[1], short(id, "3"))), [(1, "5".into())]);
     let apart = |reason: &Reason| matches!(reason, Reason::KeptApart { n_tasks: 1 });
     assert!(scene.explain(Query::ExplainTask(TaskId { job: id, index: 2 })).iter().any(apart));
     assert!(!scene.explain(Query::ExplainTask(TaskId { job: id, index: 6 })).iter().any(apart));
     assert!(scene.explain(Query::ExplainJob(id)).iter().any(apart));
     let others = scene.engine.live.suspects[&id].clone();
-    let jobs = vec![brief(id, "4-5")];
+    let jobs = vec![short(id, "4-5")];
     scene.pull(pilots[1], Pull { report: Some(Report { seq: 2, jobs }), is_hungry: false, ..hungry() });
     assert_eq!(set(&scene.take(pilots[1])[0].1).intersection(&others), set("2"));
 }
@@ -286,7 +286,7 @@ fn what_was_blamed_is_suspect_after_a_restart_too() {
     assert_eq!(scene.engine.live.suspects[&id], set("0-3"));
     let pilot = scene.pilot(2);
     assert_eq!(scene.take(pilot), [(1, "0".into())], "it has its last chance, and all others are suspect");
-    assert_eq!(bundles(&scene.report(pilot, brief(id, "0"))), [(1, "1-2".into())]);
+    assert_eq!(bundles(&scene.report(pilot, short(id, "0"))), [(1, "1-2".into())]);
 }
 
 #[test]
@@ -328,10 +328,10 @@ fn what_was_blamed_is_suspect_until_it_is_over() {
     assert_eq!(blamed(&scene, id), [7]);
     let pilot = trusted(&mut scene);
     scene.take(pilot);
-    scene.report(pilot, brief(id, "1-6"));
+    scene.report(pilot, short(id, "1-6"));
     scene.fail(pilot, id, 7, FailureKind::Exit { code: 1 });
     assert_eq!(scene.engine.live.suspects[&id], set("7-251"));
-    scene.report(pilot, brief(id, "7"));
+    scene.report(pilot, short(id, "7"));
     scene.fail(pilot, id, 8, FailureKind::Exit { code: 1 });
     assert_eq!(scene.engine.live.suspects[&id], set("9-251"), "8 was only held");
 }

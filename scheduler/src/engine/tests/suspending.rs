@@ -60,7 +60,7 @@ fn a_suspended_pilot_is_shown_as_that_and_is_no_tasks_fault_and_comes_back() {
     assert!(scene.engine.durable().jobs()[&id].troubled.is_empty());
     assert_eq!(state(&mut scene), "suspended", "it is not cancelled");
     assert_eq!(scene.cancelled(), [""; 0]);
-    assert_eq!(scene.engine.durable().census(PlatformId(1)).n_there, 1, "it counts toward limits");
+    assert_eq!(scene.engine.durable().allocation_counts(PlatformId(1)).n_there, 1, "it counts toward limits");
     // It is resumed, and comes back with its task.
     listed_for(&mut scene, 20, &tag, false);
     let asked = scene.pull(pilot, hungry()).and_then(|answer| answer.resync).expect("it is asked");
@@ -118,6 +118,6 @@ fn an_allocation_of_a_platform_that_is_configured_no_more_is_said_to_be_that_and
     let Some(Answer::Allocation(view)) = cancel(&mut scene) else { panic!("it is dropped") };
     assert_eq!(view.state, "ended");
     assert!(view.why.is_some_and(|why| why.contains("its batch job may be there still")));
-    assert_eq!(scene.engine.durable().census(PlatformId(1)).n_there, 0);
+    assert_eq!(scene.engine.durable().allocation_counts(PlatformId(1)).n_there, 0);
     assert!(!scene.effects.iter().any(|effect| matches!(effect, Effect::Cancel { .. })));
 }

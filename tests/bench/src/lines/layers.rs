@@ -253,12 +253,12 @@ impl Scene {
         let step = self.engine.handle(self.now, event);
         self.took = measure::thread_cpu().saturating_sub(began);
         for effect in &step.effects {
-            let Effect::Guide(question) = effect else { continue };
+            let Effect::Plan(question) = effect else { continue };
             let began = measure::thread_cpu();
             let guide = question.answer();
             self.answers.push(measure::thread_cpu().saturating_sub(began));
             let began = measure::thread_cpu();
-            let _ = self.engine.handle(self.now, Event::Guided { guide });
+            let _ = self.engine.handle(self.now, Event::Planned { plan: guide });
             self.taken_in.push(measure::thread_cpu().saturating_sub(began));
         }
         step

@@ -220,7 +220,7 @@ pub(super) fn answer(step: Step) -> Result<Answer, Trouble> {
         | Effect::List { .. }
         | Effect::Load { .. }
         | Effect::Scale { .. }
-        | Effect::Guide(_)
+        | Effect::Plan(_)
         | Effect::Notify(_) => None,
     });
     answers.last().ok_or_else(|| "the engine did not answer".into())

@@ -35,7 +35,7 @@ impl Turn<'_> {
         for (platform, beside) in by_platform {
             self.record(Record::BesideMeasured { platform, beside, at: self.now });
             if self.policies().mapping.is_some() {
-                self.want_guide();
+                self.want_plan();
             }
         }
     }

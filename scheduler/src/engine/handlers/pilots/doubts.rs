@@ -134,7 +134,7 @@ impl Turn<'_> {
     pub(in crate::engine) fn end_pause(&mut self, id: PilotId) {
         let Some(state) = self.live.pilots.get_mut(&id) else { return };
         if state.paused_until.take_if(|until| *until <= self.now).is_some() {
-            self.live.commanded.insert(id);
+            self.live.pilots_to_notify.insert(id);
         }
     }
 }

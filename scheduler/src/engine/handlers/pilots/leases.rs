@@ -92,8 +92,10 @@ impl Turn<'_> {
     pub(in crate::engine) fn make_ready(&mut self, job: JobId, tasks: &TaskSet) {
         let Some(held) = self.durable.jobs().get(&job) else { return };
         let mut open = tasks.intersection(&held.open);
-        for (_, owed) in self.live.owed.range((job, PilotId(0))..=(job, PilotId(u64::MAX))) {
-            open.remove_all(owed);
+        for (_, unreported_results) in
+            self.live.unreported_results.range((job, PilotId(0))..=(job, PilotId(u64::MAX)))
+        {
+            open.remove_all(unreported_results);
         }
         if let Some(blocked) = self.live.graph.blocked(job) {
             open.remove_all(blocked);
@@ -130,11 +132,11 @@ impl Turn<'_> {
     /// Of these tasks, whose results the pilot has not reported yet, failures may be from before a retry.
     pub(in crate::engine) fn note_doubtful(&mut self, pilot: PilotId, job: JobId, unreported: &TaskSet) {
         let Some(reopened) = self.durable.jobs().get(&job).map(|job| &job.reopened) else { return };
-        let doubtful = unreported.intersection(reopened);
-        let Some(state) = self.live.pilots.get_mut(&pilot).filter(|_| !doubtful.is_empty()) else {
+        let stale_failures = unreported.intersection(reopened);
+        let Some(state) = self.live.pilots.get_mut(&pilot).filter(|_| !stale_failures.is_empty()) else {
             return;
         };
-        state.doubtful.insert(job, doubtful);
+        state.stale_failures.insert(job, stale_failures);
     }
 
     /// The pilot has results of these tasks and has not reported them, and another holds them now: should that one
@@ -142,17 +144,17 @@ impl Turn<'_> {
     pub(in crate::engine) fn note_owed(&mut self, pilot: PilotId, job: JobId, tasks: &TaskSet) {
         let open = self.durable.jobs().get(&job).map(|job| tasks.intersection(&job.open));
         if let Some(open) = open.filter(|open| !open.is_empty()) {
-            self.live.owed.insert((job, pilot), open);
+            self.live.unreported_results.insert((job, pilot), open);
         }
     }
 
     /// Of these tasks the pilot has told all that it had: what is open and held by nobody is ready.
     fn settle(&mut self, pilot: PilotId, job: JobId, tasks: &TaskSet) {
-        let Some(mut owed) = self.live.owed.remove(&(job, pilot)) else { return };
-        let mut settled = owed.intersection(tasks);
-        owed.remove_all(tasks);
-        if !owed.is_empty() {
-            self.live.owed.insert((job, pilot), owed);
+        let Some(mut unreported_results) = self.live.unreported_results.remove(&(job, pilot)) else { return };
+        let mut settled = unreported_results.intersection(tasks);
+        unreported_results.remove_all(tasks);
+        if !unreported_results.is_empty() {
+            self.live.unreported_results.insert((job, pilot), unreported_results);
         }
         for (_, held) in self.live.held(job) {
             settled.remove_all(&held);
@@ -162,7 +164,7 @@ impl Turn<'_> {
 
     /// The pilot has nothing more to tell, or nobody will hear it.
     pub(in crate::engine) fn settle_all(&mut self, pilot: PilotId) {
-        let of_it = self.live.owed.iter().filter(|((_, of), _)| *of == pilot);
+        let of_it = self.live.unreported_results.iter().filter(|((_, of), _)| *of == pilot);
         let all: Vec<(JobId, TaskSet)> = of_it.map(|((job, _), tasks)| (*job, tasks.clone())).collect();
         for (job, tasks) in all {
             self.settle(pilot, job, &tasks);
@@ -182,7 +184,7 @@ impl Turn<'_> {
             }
         }
         let Some(state) = self.live.pilots.get_mut(&pilot) else { return };
-        for sets in [&mut state.revoked, &mut state.doubtful, &mut state.disowned] {
+        for sets in [&mut state.revoked, &mut state.stale_failures, &mut state.disowned] {
             if let Some(set) = sets.get_mut(&job) {
                 set.remove_all(tasks);
             }

@@ -82,7 +82,7 @@ impl Turn<'_> {
         };
         self.live.add_pilot(self.durable, id, state);
         self.live.arm_pilot(id, self.now + self.settings.heartbeat_limit);
-        self.want_guide();
+        self.want_plan();
         self.tell_slots(id);
         self.tell_stealing(id);
         self.arm_scaling(platform);
@@ -293,7 +293,7 @@ impl Turn<'_> {
         }
         let Some(state) = self.live.pilots.get_mut(&id) else { return };
         if !bundles.is_empty() {
-            state.n_asked_in_vain = 0;
+            state.n_failed_steal_requests = 0;
         }
         state.n_parts = state.n_parts.saturating_add(1);
         let part = Part { number: state.n_parts, templates, bundles, commands };
@@ -304,7 +304,7 @@ impl Turn<'_> {
     pub(in crate::engine) fn command(&mut self, id: PilotId, command: PilotCommand) {
         if let Some(state) = self.live.pilots.get_mut(&id) {
             state.commands.push(command);
-            self.live.commanded.insert(id);
+            self.live.pilots_to_notify.insert(id);
         }
     }
 
@@ -344,7 +344,7 @@ impl Turn<'_> {
         }
         (state.n_parts, state.confirmed) = (pull.part_seen, pull.part_seen);
         state.unconfirmed.clear();
-        state.doubtful.clear();
+        state.stale_failures.clear();
         state.is_synced = true;
         state.told = holds.asked;
         self.live.n_unsynced -= 1;
@@ -590,7 +590,7 @@ impl Turn<'_> {
         }
         self.record(Record::PilotDrained { pilot: id, why, at: self.now });
         self.live.delist(self.durable, id);
-        self.want_guide();
+        self.want_plan();
         self.command(id, PilotCommand::Drain);
     }
 

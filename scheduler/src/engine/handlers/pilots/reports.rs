@@ -114,7 +114,7 @@ impl Turn<'_> {
             !failures.is_empty() || self.is_young(pilot, *job)
         };
         if is_any_back || failed.iter().any(is_news) {
-            self.want_guide();
+            self.want_plan();
         }
     }
 

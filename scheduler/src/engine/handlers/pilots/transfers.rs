@@ -33,7 +33,7 @@ impl Live {
         // Whoever is gone is not asked how many those were.
         if let Some(giver) = self.pilots.get_mut(&giver) {
             giver.n_given += n_tasks;
-            giver.n_asked_in_vain = 0;
+            giver.n_failed_steal_requests = 0;
         }
         if let Some(taker) = self.pilots.get_mut(&to) {
             taker.n_taken += n_tasks;
@@ -68,7 +68,7 @@ impl Turn<'_> {
         };
         let victim = self.where_most_waits(platform, thief);
         if let Some(state) = victim.and_then(|victim| self.live.pilots.get_mut(&victim)) {
-            state.n_asked_in_vain = state.n_asked_in_vain.saturating_add(1);
+            state.n_failed_steal_requests = state.n_failed_steal_requests.saturating_add(1);
         }
         victim.inspect(|victim| self.command(*victim, PilotCommand::Give { to: thief }));
         self.answer(request, Answer::HuntPassedOn { is_any_asked: victim.is_some() });
@@ -88,7 +88,8 @@ impl Turn<'_> {
         let is_there =
             |id: &PilotId| self.durable.pilots().get(id).is_some_and(|one| one.platform == platform);
         let there = after.chain(pilots.range(..thief)).filter(|(id, _)| is_there(id)).take(N_LOOKED_AT);
-        let waiting = there.map(|(id, state)| (Reverse(state.n_asked_in_vain), n_waiting(state), *id));
+        let waiting =
+            there.map(|(id, state)| (Reverse(state.n_failed_steal_requests), n_waiting(state), *id));
         waiting.filter(|(_, n, _)| *n > 0).max().map(|(.., id)| id)
     }
 
@@ -134,7 +135,7 @@ impl Turn<'_> {
             takers.insert(to);
         }
         if is_any_left {
-            self.want_guide();
+            self.want_plan();
         }
         takers.into_iter().for_each(|to| self.answer_parked(to));
     }
@@ -147,7 +148,7 @@ impl Turn<'_> {
         let (state, job) = (live.pilots.get(&to)?, durable.jobs().get(&job_id)?);
         let leases = live.jobs.get(&job_id).filter(|leases| leases.profiled_on.is_none())?;
         let offer = PilotCapacity::new(self.settings, durable, live, self.now, to)?;
-        let is_for_others = state.keeps_for.is_some_and(|kept| kept.job != job_id);
+        let is_for_others = state.reservation.is_some_and(|kept| kept.job != job_id);
         // What is not sent at once might be over, or its pilot lost with it, before it is.
         let is_listening = state.parked.is_some();
         let takes = giver != to

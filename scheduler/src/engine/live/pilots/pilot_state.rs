@@ -36,7 +36,7 @@ pub struct PilotState {
     pub revoked: BTreeMap<JobId, TaskSet>,
     /// Tasks opened again whose result it had when it said what it holds: the result may be of an attempt
     /// from before that, so a failure does not count.
-    pub doubtful: BTreeMap<JobId, TaskSet>,
+    pub stale_failures: BTreeMap<JobId, TaskSet>,
     /// What of it has begun, as last told.
     pub running: BTreeMap<JobId, TaskSet>,
     /// Whose tasks are on its node, where that tells something.
@@ -48,7 +48,7 @@ pub struct PilotState {
     /// Whether it takes new tasks.
     pub is_hungry: bool,
     /// For which job it keeps the cores that come free.
-    pub keeps_for: Option<Reservation>,
+    pub reservation: Option<Reservation>,
     /// The job that it was given tasks of last.
     pub previous: Option<JobId>,
     /// Parts sent in this epoch.
@@ -74,7 +74,7 @@ pub struct PilotState {
     /// Tasks that went from it to others since then.
     pub n_given: u64,
     /// How often it was asked for tasks in the name of others since it last gave or got some.
-    pub n_asked_in_vain: u32,
+    pub n_failed_steal_requests: u32,
     /// Since when it holds nothing.
     pub idle_since: Option<Time>,
     /// Node failures in a row.
@@ -99,7 +99,7 @@ impl PilotState {
 
     /// Whether a failure of the task may be from before it was opened again.
     pub fn is_doubtful(&self, task: TaskId) -> bool {
-        self.doubtful.get(&task.job).is_some_and(|tasks| tasks.contains(task.index))
+        self.stale_failures.get(&task.job).is_some_and(|tasks| tasks.contains(task.index))
     }
 
     /// Whether it holds this task.

@@ -50,7 +50,7 @@ pub struct ClassQuota {
     /// Who has waited for so long is free for all.
     pub(in crate::engine) patience: Span,
     /// Its users would have begun it all sooner by turns alone: wherever it is their turn it is meant for there.
-    pub(in crate::engine) goes_by_turns: bool,
+    pub(in crate::engine) fair_share_only: bool,
 }
 
 /// The quota of a kind of task on a platform, and what it came from.
@@ -115,15 +115,15 @@ impl QuotaTable {
         self.rows.iter().position(|row| row.kind == *kind)
     }
 
-    /// Whether tasks fail much more often there than on another platform, `barred` ones left out: what may not begin
+    /// Whether tasks fail much more often there than on another platform, `over_budget` ones left out: what may not begin
     /// where it would not fail waits for nothing.
     pub(in crate::engine) fn errs_more(
         &self,
         row: &ClassQuota,
         column: usize,
-        barred: &[PlatformId],
+        over_budget: &[PlatformId],
     ) -> bool {
-        let open = row.cells.iter().zip(&self.platforms).filter(|(_, id)| !barred.contains(id));
+        let open = row.cells.iter().zip(&self.platforms).filter(|(_, id)| !over_budget.contains(id));
         let least = QuotaCell::least_errors(open.map(|(cell, _)| cell));
         row.cells.get(column).is_some_and(|cell| cell.error_rate > least + SHUNNED_FROM)
     }

@@ -10,7 +10,7 @@ use crate::{
             settings::Settings,
         },
         live::Live,
-        state::{allocation::Census, asked::MINUTE, durable::Durable, job::Job},
+        state::{allocation::AllocationCounts, asked::MINUTE, durable::Durable, job::Job},
     },
     explain::Reason,
     ids::{AllocationId, JobId, PlatformId},
@@ -37,8 +37,8 @@ pub(in crate::engine) fn room(
     (id, spec): (PlatformId, &PlatformSpec),
     now: Time,
 ) -> Room {
-    let (census, limits) = (durable.census(id), spec.limits);
-    let n_pilots = (spec.n_pilots_max as usize).saturating_sub(census.n_there);
+    let (allocation_counts, limits) = (durable.allocation_counts(id), spec.limits);
+    let n_pilots = (spec.n_pilots_max as usize).saturating_sub(allocation_counts.n_there);
     let n = n_pilots.checked_div(spec.n_nodes as usize).unwrap_or(0);
     let mut room = Room { n, bound: None, more_at: None, shorter: None };
     let (platform, mode) = (spec.name.clone(), durable.mode(id));
@@ -51,8 +51,8 @@ pub(in crate::engine) fn room(
         };
     }
     if let Some(most) = limits.n_queued_max {
-        let n_queued = census.n_queued as u64;
-        let n = (most as usize).saturating_sub(census.n_queued);
+        let n_queued = allocation_counts.n_queued as u64;
+        let n = (most as usize).saturating_sub(allocation_counts.n_queued);
         room.narrow(n, Reason::QueueFull { platform: spec.name.clone(), n_queued, n_max: most });
     }
     if let Some(most) = limits.n_submissions_per_minute {
@@ -66,30 +66,30 @@ pub(in crate::engine) fn room(
     }
     let n_without_budgets = room.n;
     if let Some(most) = limits.core_time_max {
-        room.narrow(n_affordable(census, spec, most), budget(census, spec, most));
+        room.narrow(n_affordable(allocation_counts, spec, most), budget(allocation_counts, spec, most));
     }
     if let Some((price, most)) = spec.price.as_ref().zip(limits.cost_max) {
         let reason = Reason::MoneySpent {
             platform: spec.name.clone(),
-            spent: price.of(census.spent()),
-            committed: price.of(census.committed()),
+            spent: price.of(allocation_counts.spent()),
+            committed: price.of(allocation_counts.committed()),
             most,
             each: price.of(taken_by_one(spec)),
             currency: price.currency.clone(),
         };
-        room.narrow(n_affordable(census, spec, price.affords(most)), reason);
+        room.narrow(n_affordable(allocation_counts, spec, price.affords(most)), reason);
     }
     if room.n == 0 && n_without_budgets > 0 {
-        room.shorter = rest(settings, census, spec);
+        room.shorter = rest(settings, allocation_counts, spec);
     }
     room
 }
 
 /// The walltime of one allocation for which the budgets have room, in whole minutes, if pilots of it could run anything.
-fn rest(settings: &Settings, census: Census, spec: &PlatformSpec) -> Option<Span> {
+fn rest(settings: &Settings, allocation_counts: AllocationCounts, spec: &PlatformSpec) -> Option<Span> {
     let money = spec.price.as_ref().zip(spec.limits.cost_max).map(|(price, most)| price.affords(most));
     let most = spec.limits.core_time_max.into_iter().chain(money).min()?;
-    let left = u128::from(most.0).saturating_sub(census.spent_us + census.committed_us);
+    let left = u128::from(most.0).saturating_sub(allocation_counts.spent_us + allocation_counts.committed_us);
     let cores = u128::from(spec.cores_of_allocation());
     let walltime = u64::try_from(left.checked_div(cores)?).unwrap_or(u64::MAX);
     let walltime = Span(walltime - walltime % MINUTE.0);
@@ -118,15 +118,15 @@ pub(in crate::engine) fn n_allowed(durable: &Durable, live: &Live, id: PlatformI
 }
 
 /// Users who may begin nothing more on some platforms, with those. O(platforms × users).
-pub(in crate::engine) fn barred(durable: &Durable) -> BTreeMap<&str, Vec<PlatformId>> {
-    let mut barred = BTreeMap::<&str, Vec<PlatformId>>::new();
+pub(in crate::engine) fn over_budget(durable: &Durable) -> BTreeMap<&str, Vec<PlatformId>> {
+    let mut over_budget = BTreeMap::<&str, Vec<PlatformId>>::new();
     for (id, spec) in durable.platforms() {
         let Some((used, most)) = durable.used(*id).zip(spec.limits.user_core_time_max) else { continue };
         for (user, _) in used.iter().filter(|(_, used)| **used >= most) {
-            barred.entry(user).or_default().push(*id);
+            over_budget.entry(user).or_default().push(*id);
         }
     }
-    barred
+    over_budget
 }
 
 /// Why no more tasks of the job may begin there, if that is for its user's budget.
@@ -206,8 +206,8 @@ fn asked_within_a_minute(
     (n + n_unanswered, first)
 }
 
-fn n_affordable(census: Census, spec: &PlatformSpec, most: Span) -> usize {
-    let left = u128::from(most.0).saturating_sub(census.spent_us + census.committed_us);
+fn n_affordable(allocation_counts: AllocationCounts, spec: &PlatformSpec, most: Span) -> usize {
+    let left = u128::from(most.0).saturating_sub(allocation_counts.spent_us + allocation_counts.committed_us);
     left.checked_div(taken_by_one(spec).0.into()).map_or(0, |n| usize::try_from(n).unwrap_or(usize::MAX))
 }
 
@@ -216,8 +216,8 @@ fn taken_by_one(spec: &PlatformSpec) -> Span {
     spec.walltime.unwrap_or_default().times(spec.cores_of_allocation().into())
 }
 
-fn budget(census: Census, spec: &PlatformSpec, most: Span) -> Reason {
-    let (spent, committed) = (census.spent(), census.committed());
+fn budget(allocation_counts: AllocationCounts, spec: &PlatformSpec, most: Span) -> Reason {
+    let (spent, committed) = (allocation_counts.spent(), allocation_counts.committed());
     let each = taken_by_one(spec);
     Reason::BudgetSpent { platform: spec.name.clone(), spent, committed, most, each }
 }

@@ -148,7 +148,7 @@ impl Live {
         let fitting = self.capacities.iter().filter(|((_, capacity), _)| needs.fits_in(capacity));
         let n_fitting = fitting.map(|(_, pilots)| pilots.len() as u64).sum();
         let (priority, rank) = (job.request.priority, job.request.rank());
-        let user = self.guide.place_of(&job.request.user);
+        let user = self.plan.place_of(&job.request.user);
         let newcomer = Newcomer::of(job);
         let leases = JobLeases { n_fitting, priority, rank, user, newcomer, ..JobLeases::default() };
         self.jobs.entry(id).or_insert(leases);
@@ -159,7 +159,7 @@ impl Live {
         self.leave_line(id);
         self.jobs.remove(&id);
         self.graph.remove_job(id);
-        self.owed.retain(|(job, _), _| *job != id);
+        self.unreported_results.retain(|(job, _), _| *job != id);
         self.suspects.remove(&id);
         self.last_chances.remove(&id);
         self.alone.remove(&id);
@@ -168,8 +168,8 @@ impl Live {
         self.retried.remove(&id);
         self.impatient.remove(&id);
         self.restless.remove(&id);
-        self.kept_for.remove(&id);
-        self.stirred.remove(&id);
+        self.reserved_jobs.remove(&id);
+        self.dirty_jobs.remove(&id);
     }
 
     /// Makes tasks ready; parked pulls are looked at again at the end of the step.
@@ -180,15 +180,15 @@ impl Live {
             new.remove_all(&leases.ready);
             by_size.add(&new);
         }
-        self.guiding.queues_changed |= leases.ready.is_empty();
+        self.plan_schedule.queues_changed |= leases.ready.is_empty();
         leases.ready.insert_all(tasks);
         match leases.profiled_on {
             Some(platform) => {
-                self.commanded.extend(self.profiling.get(&platform).and_then(ProfilingRun::pilot))
+                self.pilots_to_notify.extend(self.profiling.get(&platform).and_then(ProfilingRun::pilot))
             }
             None => {
                 self.line_up(id);
-                self.stirred.insert(id);
+                self.dirty_jobs.insert(id);
             }
         }
     }
@@ -218,7 +218,7 @@ impl Live {
     pub(in crate::engine) fn note_less_ready(&mut self, id: JobId) {
         let n_ready = self.jobs.get(&id).map_or(0, |leases| leases.ready.len());
         if n_ready == 0 && self.leave_line(id) {
-            self.guiding.queues_changed = true;
+            self.plan_schedule.queues_changed = true;
         }
         self.free_keepers(id, n_ready);
     }
@@ -230,20 +230,20 @@ impl Live {
         self.free_keepers(keep.job, n_ready.saturating_sub(1));
         let Some(state) = self.pilots.get_mut(&id) else { return };
         let Some(leases) = self.jobs.get_mut(&keep.job) else { return };
-        state.keeps_for = Some(keep);
-        self.n_keepers += 1;
-        self.kept_for.insert(keep.job);
-        leases.keepers.insert((keep.since, id));
+        state.reservation = Some(keep);
+        self.n_reservations += 1;
+        self.reserved_jobs.insert(keep.job);
+        leases.reservations.insert((keep.since, id));
     }
 
     /// The pilot keeps its cores for nobody any more; gives for whom it did.
     pub fn keep_nothing(&mut self, id: PilotId) -> Option<Reservation> {
-        let kept = self.pilots.get_mut(&id)?.keeps_for.take()?;
-        self.n_keepers -= 1;
+        let kept = self.pilots.get_mut(&id)?.reservation.take()?;
+        self.n_reservations -= 1;
         if let Some(leases) = self.jobs.get_mut(&kept.job) {
-            leases.keepers.remove(&(kept.since, id));
-            if leases.keepers.is_empty() {
-                self.kept_for.remove(&kept.job);
+            leases.reservations.remove(&(kept.since, id));
+            if leases.reservations.is_empty() {
+                self.reserved_jobs.remove(&kept.job);
             }
         }
         Some(kept)
@@ -251,17 +251,17 @@ impl Live {
 
     /// Whether the pilot keeps cores for a job.
     pub fn keeps(&self, id: PilotId) -> bool {
-        self.pilots.get(&id).is_some_and(|state| state.keeps_for.is_some())
+        self.pilots.get(&id).is_some_and(|state| state.reservation.is_some())
     }
 
     /// So many pilots keep cores for the job at most; those that have for the longest are looked at again.
     pub fn free_keepers(&mut self, job: JobId, n_left: u64) {
         while let Some(leases) = self.jobs.get(&job)
-            && leases.keepers.len() as u64 > n_left
-            && let Some((_, keeper)) = leases.keepers.first().copied()
+            && leases.reservations.len() as u64 > n_left
+            && let Some((_, keeper)) = leases.reservations.first().copied()
         {
             self.keep_nothing(keeper);
-            self.commanded.insert(keeper);
+            self.pilots_to_notify.insert(keeper);
         }
     }
 
@@ -273,28 +273,28 @@ impl Live {
         }
         let Some(leases) = self.jobs.get_mut(&job) else { return };
         leases.last_served = self.n_served;
-        let n_keepers = leases.keepers.len() as u64;
-        self.free_keepers(job, n_keepers.saturating_sub(1));
+        let n_reservations = leases.reservations.len() as u64;
+        self.free_keepers(job, n_reservations.saturating_sub(1));
     }
 
     /// All that is ready is offered to parked pulls once more.
     pub fn stir_all(&mut self) {
-        self.stirred.clone_from(&self.ready);
-        self.commanded.extend(self.profiling.values().filter_map(ProfilingRun::pilot));
+        self.dirty_jobs.clone_from(&self.ready);
+        self.pilots_to_notify.extend(self.profiling.values().filter_map(ProfilingRun::pilot));
     }
 
     /// The pilot has the job's template; says whether that is new.
     pub fn note_knowing(&mut self, job: JobId, id: PilotId) -> bool {
         let Some(state) = self.pilots.get_mut(&id) else { return false };
-        self.knowing.entry(job).or_default().insert(id);
+        self.template_holders.entry(job).or_default().insert(id);
         state.templates.insert(job)
     }
 
     fn forget_knowing(&mut self, job: JobId, id: PilotId) {
-        let Some(knowing) = self.knowing.get_mut(&job) else { return };
-        knowing.remove(&id);
-        if knowing.is_empty() {
-            self.knowing.remove(&job);
+        let Some(template_holders) = self.template_holders.get_mut(&job) else { return };
+        template_holders.remove(&id);
+        if template_holders.is_empty() {
+            self.template_holders.remove(&job);
         }
     }
 
@@ -311,13 +311,13 @@ impl Live {
 
     /// Nobody needs the job's template any more; gives those that have it.
     pub fn take_knowing(&mut self, job: JobId) -> BTreeSet<PilotId> {
-        let knowing = self.knowing.remove(&job).unwrap_or_default();
-        for id in &knowing {
+        let template_holders = self.template_holders.remove(&job).unwrap_or_default();
+        for id in &template_holders {
             if let Some(state) = self.pilots.get_mut(id) {
                 state.templates.remove(&job);
             }
         }
-        knowing
+        template_holders
     }
 }
 
@@ -399,7 +399,7 @@ pub(in crate::engine) fn first_in_line(
     // One that is not may not be for this pilot, so it stands for no other.
     let is_alike = |id: &JobId| {
         let is_running = durable.jobs().get(id).is_some_and(|job| !job.is_paused);
-        let is_kept = live.kept_for.contains(id);
+        let is_kept = live.reserved_jobs.contains(id);
         is_running && !is_kept && !revoked.is_some_and(|revoked| revoked.contains_key(id))
     };
     let mut first = live.lineup.others.clone();
@@ -414,7 +414,7 @@ pub(in crate::engine) fn first_in_line(
         }
     }
     // Cores that are kept for a job change its turn.
-    first.extend(live.kept_for.intersection(&live.ready));
+    first.extend(live.reserved_jobs.intersection(&live.ready));
     first.extend(kept.map(|kept| kept.job).filter(|job| live.ready.contains(job)));
     Some(first)
 }

@@ -25,7 +25,7 @@ fn asking(allocation: Option<Allocation>) -> Two {
 impl Scene {
     fn questions(&self) -> Vec<PlanInput> {
         let asked = self.effects.iter().filter_map(|effect| match effect {
-            Effect::Guide(request) => request.input::<PlanInput>().cloned(),
+            Effect::Plan(request) => request.input::<PlanInput>().cloned(),
             _ => None,
         });
         asked.collect()
@@ -44,17 +44,17 @@ impl Scene {
     }
 
     fn answer_next(&mut self) {
-        let guide = self.question().guide();
-        self.guided(guide);
+        let plan = self.question().plan();
+        self.planned(plan);
     }
 
-    fn guided(&mut self, guide: Plan) {
-        self.say(|_| Event::Guided { guide: PlanAnswer::new(guide) });
+    fn planned(&mut self, plan: Plan) {
+        self.say(|_| Event::Planned { plan: PlanAnswer::new(plan) });
     }
 
     fn n_left(&self, job: JobId) -> u64 {
         match self.engine.live.jobs[&job].divided {
-            QuotaPlace::In(row) => self.engine.live.guide.quotas.rows[row].n_left(),
+            QuotaPlace::In(row) => self.engine.live.plan.quotas.rows[row].n_left(),
             other => panic!("{other:?}"),
         }
     }
@@ -74,7 +74,7 @@ fn what_came_since_waits_for_the_next_answer_and_all_else_goes_on() {
     took(&mut two.scene, two.pilots[0], first, "0", 1);
     assert_eq!(two.held(0, first).len(), 4, "by what was said before");
     assert_eq!(two.scene.engine.live.jobs[&second].divided, QuotaPlace::NotYet, "nobody has said for whom");
-    two.scene.guided(question.guide());
+    two.scene.planned(question.plan());
     two.scene.take(two.pilots[1]);
     assert_eq!((two.held(1, second).len(), two.held(1, third).len()), (4, 0));
     assert_eq!(two.scene.engine.live.jobs[&third].divided, QuotaPlace::NotYet);
@@ -90,7 +90,7 @@ fn what_was_taken_meanwhile_is_not_meant_for_anybody_any_more() {
     let question = two.scene.question();
     assert_eq!(two.scene.take(two.pilots[0]).len(), 1);
     took(&mut two.scene, two.pilots[0], id, "0-3", 1);
-    two.scene.guided(question.guide());
+    two.scene.planned(question.plan());
     let n_ready = two.scene.engine.live.jobs[&id].ready.len();
     assert_eq!((n_ready, two.scene.n_left(id)), (92, 92));
 }
@@ -103,13 +103,13 @@ fn cores_that_stand_for_more_since_are_not_forgotten() {
     let question = two.scene.question();
     let platform = two.scene.engine.durable.pilots()[&two.pilots[1]].platform;
     two.scene.engine.live.note_raised(platform);
-    let weight = |guide: &Plan| {
-        let law = guide.quotas.law.as_ref().expect("it has a state");
-        law.law.matrix().row(0).shares()[guide.quotas.column(platform).expect("it takes part")]
+    let weight = |plan: &Plan| {
+        let law = plan.quotas.law.as_ref().expect("it has a state");
+        law.law.matrix().row(0).shares()[plan.quotas.column(platform).expect("it takes part")]
     };
-    let without = question.guide();
-    two.scene.guided(without.clone());
-    assert!(weight(&two.scene.engine.live.guide) > weight(&without), "job {id}");
+    let without = question.plan();
+    two.scene.planned(without.clone());
+    assert!(weight(&two.scene.engine.live.plan) > weight(&without), "job {id}");
 }
 
 #[test]
@@ -121,13 +121,13 @@ fn an_answer_to_other_policies_counts_nothing() {
     let policies = Policies { allocation: None, ..before };
     two.scene.say(|request| Event::PoliciesAsked { request, by: "olga".into(), before, policies });
     let anew = two.scene.question();
-    let late = question.guide();
+    let late = question.plan();
     assert!(late.has_shares());
-    two.scene.guided(late);
-    assert!(!two.scene.engine.live.guide.has_shares());
-    assert!(two.scene.engine.live.guide.made_at.is_none());
-    two.scene.guided(anew.guide());
-    assert!(two.scene.engine.live.guide.made_at.is_some());
+    two.scene.planned(late);
+    assert!(!two.scene.engine.live.plan.has_shares());
+    assert!(two.scene.engine.live.plan.made_at.is_none());
+    two.scene.planned(anew.plan());
+    assert!(two.scene.engine.live.plan.made_at.is_some());
 }
 
 #[test]
@@ -139,10 +139,10 @@ fn what_is_not_answered_is_asked_again_and_the_first_answer_counts() {
     assert!(two.scene.questions().is_empty());
     two.scene.wait(1);
     let again = two.scene.question();
-    two.scene.guided(lost.guide());
+    two.scene.planned(lost.plan());
     assert_eq!(two.scene.n_left(id), 100, "it was only late");
     two.scene.take(two.pilots[0]);
-    two.scene.guided(again.guide());
+    two.scene.planned(again.plan());
     assert_eq!(two.scene.n_left(id), 96, "answered already");
 }
 
@@ -152,7 +152,7 @@ fn what_was_paused_and_goes_on_is_divided_at_once() {
     let id = two.scene.submit(of_user("ada", "docking", 100));
     let question = two.scene.question();
     two.scene.change(id, JobChange::Pause);
-    two.scene.guided(question.guide());
+    two.scene.planned(question.plan());
     assert_eq!(two.scene.engine.live.jobs[&id].divided, QuotaPlace::NotYet);
     two.scene.answer_next();
     two.scene.change(id, JobChange::Resume);
