@@ -103,7 +103,7 @@ fn figures() -> BTreeMap<String, usize> {
         }
         let turns = |source: &&Source| name == "scheduler" && source.implemented.contains("Turn");
         add("scheduler: files that implement Turn".into(), sources.iter().filter(turns).count());
-        for live in ["Volatile", "PilotState", "JobLeases"] {
+        for live in ["Live", "PilotState", "JobLeases"] {
             let fields = sources.iter().filter_map(|source| source.public_fields.get(live)).sum();
             if name == "scheduler" {
                 add(format!("scheduler: public fields of {live}"), fields);
