@@ -26,7 +26,7 @@ use tokio::sync::oneshot;
 use file::{ConfigError, ManagerFile};
 
 pub use crate::home::Elsewhere;
-use crate::quotas::QuotaTable;
+use crate::quotas::Quotas;
 
 /// How a manager is to be started.
 #[derive(Clone, Debug)]
