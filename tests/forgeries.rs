@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use manager::{store::Store, tokens::Tokens};
+use manager::{security::tokens::Tokens, store::Store};
 use scheduler::engine::record::Record;
 use serde_json::{Value, json};
 use tests::{Running, Sandbox, hang_limit, signal_pid, text, until};

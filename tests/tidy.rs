@@ -146,7 +146,7 @@ fn the_agent_carries_no_openssl_and_no_sqlite() {
 fn committed_effects_are_made_in_one_place() {
     for path in rust_files().iter().filter(|path| path.starts_with("manager/src/")) {
         let makes = read(path).contains("Committed(effects)");
-        assert_eq!(makes, path == "manager/src/commit.rs", "{path}");
+        assert_eq!(makes, path == "manager/src/engine_loop/commit.rs", "{path}");
     }
 }
 

@@ -48,7 +48,7 @@ fn measure(name: &str, spec: &JobSpec, n_tasks: u64) {
     let guard = unsafe { libc::fork() };
     if guard == 0 {
         let started = Instant::now();
-        let code = agent::keeper::guard(move || {
+        let code = agent::guard::keeper::guard(move || {
             let result = agent::driver::run(join, started);
             println!("    own CPU: {:.1} µs a task ({result:?})", own_cpu_us() / n_tasks as f64);
             0

@@ -20,7 +20,7 @@ const N_AHEAD: usize = 8;
 
 fn main() {
     // As in a pilot: under a guard.
-    std::process::exit(agent::keeper::guard(compare).expect("a process"));
+    std::process::exit(agent::guard::keeper::guard(compare).expect("a process"));
 }
 
 fn compare() -> i32 {

@@ -13,11 +13,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use protocol::{codec::Format, kept::left_out_line, pilot::Tail};
+use protocol::{codec::Format, pilot::Tail, text::kept::left_out_line};
 
 use scheduler::ids::TaskId;
 
-use crate::private;
+use crate::sys::private;
 
 /// Starts each file; the last byte is the format's version.
 const MAGIC: &[u8; 8] = b"PFWROTE\x01";
@@ -261,7 +261,7 @@ mod tests {
     fn it_is_read_while_it_grows_and_is_gone_with_its_pilot() {
         let pieces = [piece(3, 0, "ab"), piece(4, 0, "x"), piece(3, 2, "c")];
         let (folder, path, mut file) = written(&pieces);
-        crate::private::testing::assert_private(&path);
+        crate::sys::private::testing::assert_private(&path);
         let contents = read(&fs::read(&path).unwrap()).unwrap();
         assert_eq!(contents, Contents { pieces: pieces.to_vec(), n_damaged: 0 });
         file.empty();

@@ -10,18 +10,23 @@ use std::{
 };
 
 use clap::Parser;
-use protocol::{harmless::harmless_output, pilot::JoinDocument, ulimits, units::parse_duration_ms};
+use protocol::{
+    pilot::JoinDocument,
+    text::{harmless::harmless_output, ulimits, units::parse_duration_ms},
+};
 use scheduler::time::Span;
 
 use crate::{
     archive,
-    client::ClientError,
     driver::{self, DriverError},
-    join::{self, JoinError},
-    keeper, leftovers, limits, private,
+    guard::{keeper, leftovers, roster},
+    node::limits,
     relay::{self, RelayError},
-    roster,
-    sys::pipe::pipe,
+    session::{
+        client::ClientError,
+        join::{self, JoinError},
+    },
+    sys::{pipe::pipe, private},
 };
 
 /// A guard needs milliseconds to become one; a host that needs longer is in trouble.

@@ -37,20 +37,23 @@ use self::{
     tails::{Tails, Told},
 };
 use crate::{
-    arrival::{self, Arrival},
-    client::{Client, ClientError},
-    keeper,
-    memory_killer::MemoryKiller,
-    node::Node,
-    scratch::Scratch,
-    signals::{self, Signals},
-    slots::{Place, Slots},
+    guard::{keeper, scratch::Scratch},
+    node::{
+        Node,
+        memory_killer::MemoryKiller,
+        signals::{self, Signals},
+        slots::{Place, Slots},
+        starvation::Starvation,
+    },
+    session::{
+        arrival::{self, Arrival},
+        client::{Client, ClientError},
+        spool::Spool,
+    },
     spawn::{Exit, Spawner},
-    spool::Spool,
     staging::Moved,
-    starvation::Starvation,
+    sys::watch,
     tasks::{Attempt, LearnedJob, Surroundings, Work},
-    watch,
 };
 
 /// How long tasks have between SIGTERM and SIGKILL, at most.

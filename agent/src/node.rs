@@ -3,13 +3,21 @@
 //! The parsers are pure; [`discover`] reads the files they are for below a root, so that a test can
 //! lay out the files of any machine.
 
+pub mod gpus;
+pub mod limits;
+pub(crate) mod memory_killer;
+pub(crate) mod ranks;
+pub(crate) mod signals;
+pub mod slots;
+pub(crate) mod starvation;
+
 use std::{
     fs,
     path::{Path, PathBuf},
     time::Duration,
 };
 
-use crate::gpus::Gpus;
+use crate::node::gpus::Gpus;
 
 /// What a node has, as far as this process may use it.
 #[derive(Clone, PartialEq, Eq, Debug)]

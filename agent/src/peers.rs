@@ -29,10 +29,10 @@ pub use self::{
     steal::{ask_manager, hunt},
 };
 use crate::{
-    client::{Client, ClientError},
-    limits::OwnRuntime,
-    sha256,
+    node::limits::OwnRuntime,
+    session::client::{Client, ClientError},
     staging::cache::Cache,
+    sys::sha256,
 };
 
 /// How often the manager hears of this pilot when there is no news.

@@ -23,7 +23,7 @@ use std::{
 
 use tokio::net::TcpStream;
 
-use crate::{node, private};
+use crate::{node, sys::private};
 
 /// What this host is called.
 const HOSTNAME_FILE: &str = "/proc/sys/kernel/hostname";

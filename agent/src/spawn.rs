@@ -2,7 +2,7 @@
 //!
 //! A [`Spawner`] owns plain threads. Each starts its own children and waits for them; nothing is
 //! waked periodically unless something has a memory limit. What a program that ended by itself leaves
-//! running is the guard's business ([`crate::keeper`]), except its process group, which is killed here;
+//! running is the guard's business ([`crate::guard::keeper`]), except its process group, which is killed here;
 //! one that is ended here takes all that it has started with it.
 
 mod capture;
@@ -41,7 +41,7 @@ use self::{
     turns::{Line, Turns},
     wake::Bell,
 };
-use crate::keeper;
+use crate::guard::keeper;
 
 /// A program to start.
 #[derive(Clone, Debug)]

@@ -10,16 +10,11 @@ mod held;
 mod home;
 mod left;
 mod near;
-mod netrc;
 mod others;
 mod packed;
 mod place;
-mod replies;
-mod routes;
 mod silences;
 mod transfer;
-mod upload;
-mod versions;
 mod waits;
 
 use std::{
@@ -32,9 +27,11 @@ use std::{
 };
 
 use protocol::{
+    files::{
+        objects::{TakenFile, TakenFrom, TakenPage},
+        pack::N_PACKED_MAX,
+    },
     job::{Source, TaskInput, TaskOutputFile, safe_relative},
-    objects::{TakenFile, TakenFrom, TakenPage},
-    pack::N_PACKED_MAX,
 };
 use scheduler::{
     digest::Digest,
@@ -60,9 +57,9 @@ use self::{
     waits::Waits,
 };
 use crate::{
-    client::{Client, backoff},
-    limits::OwnRuntime,
+    node::limits::OwnRuntime,
     peers::{Directory, Host},
+    session::client::{Client, backoff},
 };
 
 /// Transfers at a time: enough to fill a node's line, too few to take it from what tasks do themselves.
@@ -494,7 +491,7 @@ impl Mover {
         for input in inputs {
             let target = folder.join(&input.to);
             if input.source == Source::Shared {
-                let shown = protocol::address::shown(&input.from);
+                let shown = protocol::net::address::shown(&input.from);
                 let _waits = self.waits.begin(held.task(), &shown, None);
                 let shared = self.share(PathBuf::from(&input.from), target).await;
                 shared.map_err(|error| transfer(&input.shown(), &error.to_string()))?;

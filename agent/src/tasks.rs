@@ -20,10 +20,9 @@ use scheduler::{
 };
 
 use crate::{
-    gpus, keeper, leftovers, ranks,
+    guard::{keeper, leftovers, scratch::Scratch},
+    node::{gpus, ranks, slots::Place},
     resident::Question,
-    scratch::Scratch,
-    slots::Place,
     spawn::{Ask, Environment, Launch, Output},
 };
 
@@ -38,7 +37,7 @@ pub struct Surroundings {
     pub platform: String,
     /// How long a task has between SIGTERM and SIGKILL.
     pub grace: Duration,
-    /// By which its descendants are known when nobody keeps them any more: [`crate::leftovers::mark`].
+    /// By which its descendants are known when nobody keeps them any more: [`crate::guard::leftovers::mark`].
     pub mark: Option<CString>,
 }
 
@@ -397,8 +396,8 @@ mod tests {
 
     use super::{Attempt, KeptOutput, LearnedJob, Surroundings, Work};
     use crate::{
-        scratch::Scratch,
-        slots::Place,
+        guard::scratch::Scratch,
+        node::slots::Place,
         spawn::{Launch, Output},
     };
 

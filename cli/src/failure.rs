@@ -2,7 +2,7 @@
 
 use std::{fmt, io};
 
-use protocol::{address::shown, job::Problem, ulimits};
+use protocol::{job::Problem, net::address::shown, text::ulimits};
 
 /// How a command ended that did what it was asked. The exit code says more to scripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use manager::{
     config::Config,
     store::{self, StoreError},
 };
-use protocol::private;
+use protocol::files::private;
 use scheduler::{
     engine::interface::{PlatformLimits, PlatformSpec},
     resources::Resources,

@@ -12,7 +12,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use agent::{parts, staging::cache::hash_of};
+use agent::{staging::cache::hash_of, sys::parts};
 use nix::fcntl::OFlag;
 use protocol::job::{manager_folder, safe_relative};
 use scheduler::{
@@ -302,7 +302,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
-    use crate::hash::sha256_hex;
+    use crate::sys::hash::sha256_hex;
 
     fn digest(bytes: &[u8]) -> Digest {
         sha256_hex(bytes).parse().unwrap()

@@ -9,19 +9,15 @@ mod client;
 mod commands;
 mod failure;
 mod follow;
-mod hash;
 mod in_process;
 mod input;
-mod interrupts;
 mod landing;
-mod logging;
 mod progress;
 mod select;
 mod show;
 mod staging;
-mod terminal;
+mod sys;
 mod view;
-mod whole;
 
 use std::{io::Write, process::ExitCode, time::Duration};
 
@@ -39,8 +35,8 @@ const THREADS_STAY: Duration = Duration::from_secs(600);
 const THREAD_WANTED_EVERY: Duration = Duration::from_secs(240);
 
 fn main() -> ExitCode {
-    agent::limits::outlive_file_size();
-    if let Err(error) = agent::limits::check_stack() {
+    agent::node::limits::outlive_file_size();
+    if let Err(error) = agent::node::limits::check_stack() {
         return end(Err(Failure::infrastructure(error.to_string())));
     }
     begin()
@@ -51,7 +47,7 @@ fn main() -> ExitCode {
 fn begin() -> ExitCode {
     report_bugs_briefly();
     // Tokens are in it.
-    agent::private::hide_memory();
+    agent::sys::private::hide_memory();
     let command = match arguments::read() {
         Ok(Command::Agent(args)) => return commands::agent::run(args),
         Ok(command) => command,
@@ -76,7 +72,7 @@ fn begin() -> ExitCode {
             }
             // What still runs there serves nobody any more.
             runtime.shutdown_background();
-            terminal::restore();
+            sys::terminal::restore();
             result
         }
         Err(error) => Err(Failure::infrastructure(format!("cannot start threads: {error}"))),
@@ -114,7 +110,7 @@ fn report_bugs_briefly() {
         let what = payload.downcast_ref::<&str>().copied();
         let what =
             what.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
-        if let Some(words) = protocol::ulimits::of_panic(what) {
+        if let Some(words) = protocol::text::ulimits::of_panic(what) {
             let _ = end(Err(Failure::infrastructure(words)));
             end_commands();
             std::process::exit(CODE_INFRASTRUCTURE);

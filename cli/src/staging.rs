@@ -18,11 +18,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use agent::{sha256, staging::cache::hash_of};
+use agent::{staging::cache::hash_of, sys::sha256};
 use protocol::{
+    files::{
+        objects::{FileRow, N_ASKED_MAX},
+        pack::{self, N_PACKED_MIN, PACKED_BYTES_MAX},
+    },
     job::{Compiled, JobSpec, LocalFile, Objects, StorePlace, TaskOutputFile},
-    objects::{FileRow, N_ASKED_MAX},
-    pack::{self, N_PACKED_MIN, PACKED_BYTES_MAX},
 };
 use scheduler::{
     digest::Digest,
@@ -574,7 +576,7 @@ async fn download(client: &Client, file: &FileRow, (spot, path): (&Spot, &Path))
         true => Trouble::Passing(error.into()),
         false => Trouble::Lasting(error.into()),
     };
-    let (mut part, prefix) = (tempfile::Builder::new(), agent::parts::prefix());
+    let (mut part, prefix) = (tempfile::Builder::new(), agent::sys::parts::prefix());
     let part = part.prefix(&prefix).permissions(PermissionsExt::from_mode(0o666));
     let mut part = part.tempfile_in(spot.folder()).map_err(|error| failed("write beside", &error))?;
     let mut response = client.object(&file.sha256).await.map_err(of_client)?;
@@ -737,8 +739,8 @@ mod tests {
     use std::path::PathBuf;
 
     use protocol::{
+        files::objects::FileRow,
         job::{CommandLine, JobSpec, Output, WorkDirPolicy},
-        objects::FileRow,
     };
     use scheduler::{digest::Digest, ids::JobId};
 

@@ -8,15 +8,15 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use protocol::{job::limits::RESULT_BUDGET_BYTES_DEFAULT, kept::used_up_line};
+use protocol::{job::limits::RESULT_BUDGET_BYTES_DEFAULT, text::kept::used_up_line};
 use scheduler::{digest::Digest, engine::record::Record, ids::JobId, results::TaskOutput, size::Size};
 use serde::Deserialize;
 
 use crate::{
-    objects::owners::Owners,
+    files::objects::owners::Owners,
     quotas::CurrentQuotas,
+    security::users::Users,
     store::{Store, StoreError, packed_len},
-    users::Users,
 };
 
 /// Stands in each spec that says something else than the default.

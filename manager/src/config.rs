@@ -15,7 +15,7 @@ use profiles::{
     site::{Reach, Site},
     store::StoreProfile,
 };
-use protocol::{address::is_loopback, api::Reloaded};
+use protocol::{api::Reloaded, net::address::is_loopback};
 use scheduler::{
     engine::interface::{PlatformSpec, ScalingWay, settings::Settings},
     resources::Resources,

@@ -10,14 +10,14 @@ use std::{
     time::Duration,
 };
 
-use protocol::private::make_folder;
+use protocol::files::private::make_folder;
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::mpsc,
     task::AbortHandle,
 };
 
-use crate::{private_file::write_private, socket::bind};
+use crate::{security::private_file::write_private, socket::bind};
 
 /// In the manager's folder, the ports of the doors, each in a file with its platform's name.
 const DOORS_FOLDER: &str = "doors";

@@ -1,43 +1,22 @@
 //! The manager: the engine's shell. Wiring only; see `driver` for the loop and `commit` for durability.
 
-mod accounts;
-pub mod agent_file;
 pub mod api;
-mod attach;
 mod budgets;
-pub mod clock;
-mod collect;
-mod commit;
 pub mod config;
-mod documents;
 pub mod doors;
-mod driver;
-mod failure_log;
-mod farewell;
-pub mod handle;
+pub mod engine_loop;
+pub mod files;
 mod home;
-mod identities;
 mod numbers;
-pub mod objects;
-mod peers;
-mod perform;
-pub mod place;
-mod platforms;
-mod private_file;
+pub mod platforms;
 pub mod quotas;
 pub mod reserve;
+pub mod security;
 mod socket;
 pub mod start;
 pub mod store;
-pub mod stores;
-pub mod tls;
-pub mod tokens;
-mod uncancelled;
-pub mod users;
-mod waiting_orders;
-mod web_store;
 
-pub use accounts::AccountCheck;
+pub use crate::security::accounts::AccountCheck;
 pub use budgets::OutputQuotas;
 pub use config::{Config, Reload};
 pub use start::{Manager, ManagerError, StartError, start};

@@ -1,6 +1,13 @@
 //! One worker a platform: one command at a time, its answer back to the engine as an event.
 
+pub mod agent_file;
+pub(crate) mod attach;
+pub(crate) mod documents;
+pub(crate) mod identities;
 pub(crate) mod order;
+pub mod place;
+pub(crate) mod uncancelled;
+pub(crate) mod waiting_orders;
 pub(crate) mod worker;
 
 use std::{
@@ -18,7 +25,7 @@ use scheduler::{
 };
 use tokio::{sync::mpsc, task::JoinSet};
 
-use crate::{uncancelled::Uncancelled, waiting_orders::WaitingOrders};
+use crate::platforms::{uncancelled::Uncancelled, waiting_orders::WaitingOrders};
 use order::{Order, Tell};
 use worker::Worker;
 

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
 };
 
-use crate::users::Holder;
+use crate::security::users::Holder;
 
 /// What one user may take. `None`: as much as there is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

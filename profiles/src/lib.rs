@@ -1,6 +1,6 @@
 //! Profiles: what people say of platforms, of applications and of stores.
 
-pub use protocol::address;
+pub use protocol::net::address;
 
 pub mod application;
 pub mod cloud;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use protocol::units::{parse_bytes, parse_duration_ms};
+use protocol::text::units::{parse_bytes, parse_duration_ms};
 use scheduler::time::Span;
 use serde::{Deserialize, Deserializer, de::Visitor};
 

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use protocol::{
-    address::{has_user, shown},
     job::{is_store_name, safe_relative},
+    net::address::{has_user, shown},
 };
 use serde::Deserialize;
 

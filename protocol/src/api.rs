@@ -241,7 +241,7 @@ pub struct TaskRow {
     /// Why it failed.
     pub failure: Option<FailureRow>,
     /// Its parameters, in the sweep's order.
-    #[serde(with = "crate::parameters")]
+    #[serde(with = "crate::text::parameters")]
     #[cfg_attr(feature = "schema", schemars(with = "BTreeMap<String, String>"))]
     pub parameters: Vec<(String, String)>,
     /// Values extracted from its output by the job's `results.extract`.

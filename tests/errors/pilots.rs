@@ -99,7 +99,8 @@ fn managers_refuse_pilots_of_another_version_token_or_certificate() {
     });
     page.ends("another certificate", &run, 3);
 
-    let tokens = manager::tokens::Tokens::open(&page.sandbox.path().join("plain")).expect("its secret");
+    let tokens =
+        manager::security::tokens::Tokens::open(&page.sandbox.path().join("plain")).expect("its secret");
     let token = tokens.join("tag");
     let answer = register(plain["url"].as_str().expect("a URL"), &token, r#"{"version": 99, "news": 1}"#);
     page.told("a pilot of version 99", "POST /pilot/v1/register {\"version\": 99}", &answer, "status 426");

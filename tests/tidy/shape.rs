@@ -189,7 +189,6 @@ impl Source {
             UseTree::Rename(name) => self.name(&[&before[..], &[name.ident.to_string()]].concat()),
             UseTree::Glob(_) => self.name(before),
             UseTree::Group(group) => group.items.iter().for_each(|tree| self.name_tree(tree, before)),
-            _ => {}
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{io, path::PathBuf};
 
-use crate::{arrival::OpenSpoolError, client::ClientError, spool::SpoolError};
+use crate::session::{arrival::OpenSpoolError, client::ClientError, spool::SpoolError};
 
 /// Why a pilot ends without having left properly.
 #[derive(Debug, thiserror::Error)]

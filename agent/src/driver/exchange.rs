@@ -10,7 +10,7 @@ use scheduler::{
 };
 
 use super::{Driver, DriverError, News};
-use crate::{
+use crate::session::{
     arrival::loss,
     client::{ClientError, backoff},
 };

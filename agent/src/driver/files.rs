@@ -7,7 +7,7 @@ use std::{
     thread,
 };
 
-use protocol::{job::TaskInput, pilot::JoinDocument, units::parse_bytes};
+use protocol::{job::TaskInput, pilot::JoinDocument, text::units::parse_bytes};
 use scheduler::{
     ids::{JobId, PilotId, TaskId},
     pilot::{Hunted, PilotCore, PilotEvent},

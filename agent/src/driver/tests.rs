@@ -50,7 +50,7 @@ fn node() -> Node {
         cpus: vec![0],
         n_cores: 2,
         memory_bytes: 0,
-        gpus: crate::gpus::Gpus::default(),
+        gpus: crate::node::gpus::Gpus::default(),
         batch_id: None,
         rank: 0,
         walltime_end_unix: None,
@@ -280,7 +280,7 @@ async fn a_program_that_catches_the_signal_of_all_processes_is_preempted_too() {
     };
     // SAFETY: no memory is passed.
     unsafe { libc::kill(pid, libc::SIGTERM) };
-    crate::watch::process_end(u32::try_from(pid).unwrap()).await;
+    crate::sys::watch::process_end(u32::try_from(pid).unwrap()).await;
     signal_pilot(libc::SIGTERM);
     let reports = pilot.ended(1).await;
     assert_eq!(reports[0].failures[0].kind, FailureKind::Preempted);
@@ -311,7 +311,7 @@ async fn a_program_that_saves_its_state_on_the_signal_of_all_processes_is_preemp
         // SAFETY: no memory is passed.
         unsafe { libc::kill(*pid, libc::SIGTERM) };
     }
-    crate::watch::process_end(u32::try_from(pids[0]).unwrap()).await;
+    crate::sys::watch::process_end(u32::try_from(pids[0]).unwrap()).await;
     std::fs::write(pilot.folder.path().join("saved"), "").unwrap();
     let reports = pilot.ended(2).await;
     let failed: Vec<_> =
@@ -528,7 +528,7 @@ async fn signalled_pilot_does_not_wait_for_a_manager_that_is_away() {
     let error = pilot.running.await.unwrap().unwrap_err();
     assert!(matches!(&error, DriverError::Unreported { url: at, .. } if *at == url), "{error}");
     assert!(signalled.elapsed().as_secs() < 60, "it stayed until its walltime's end");
-    let spool = crate::arrival::open_spool(&pilot.folder.path().join("pilot"), "testnode").unwrap();
+    let spool = crate::session::arrival::open_spool(&pilot.folder.path().join("pilot"), "testnode").unwrap();
     let reports = spool.numbers().map(|number| spool.read(number).unwrap());
     let kept: u64 = reports.flat_map(|report| report.jobs).map(|job| job.successes.tasks.len()).sum();
     assert_eq!(kept, 1);
@@ -548,7 +548,8 @@ async fn what_is_done_is_kept_for_the_next_pilot_whoever_sends_this_one_away() {
         }
         let error = pilot.running.await.unwrap().unwrap_err();
         assert!(!matches!(error, DriverError::Unreported { .. }), "{error}");
-        let spool = crate::arrival::open_spool(&pilot.folder.path().join("pilot"), "testnode").unwrap();
+        let spool =
+            crate::session::arrival::open_spool(&pilot.folder.path().join("pilot"), "testnode").unwrap();
         let reports = spool.numbers().map(|number| spool.read(number).unwrap());
         let kept: u64 = reports.flat_map(|report| report.jobs).map(|job| job.successes.tasks.len()).sum();
         assert_eq!(kept, 1, "{code}");

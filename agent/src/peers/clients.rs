@@ -10,7 +10,7 @@ use protocol::peers::Peer;
 use reqwest::redirect::Policy;
 use scheduler::digest::Digest;
 
-use crate::pin;
+use crate::sys::pin;
 
 /// How long connecting may take, and how long nothing may come: pilots of the platform are near, else there are others.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);

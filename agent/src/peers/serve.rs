@@ -33,7 +33,7 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 
 use super::{Asks, Directory, patience::Patient};
-use crate::{sha256, staging::cache::Cache};
+use crate::{staging::cache::Cache, sys::sha256};
 
 /// Objects that are given out at a time: who finds no place looks elsewhere.
 const N_TRANSFERS: usize = 4;

@@ -13,7 +13,7 @@ use scheduler::{
 };
 
 use super::{Directory, PeerClients};
-use crate::client::{Client, random};
+use crate::session::client::{Client, random};
 
 /// Who does not answer in this time is not asked again for a while.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -11,7 +11,7 @@ use scheduler::{digest::Digest, ids::PilotId, pilot::Hunted, rng::Rng};
 
 use super::{Asks, Directory, Endpoint, PeerClients, hunt};
 use crate::{
-    client::Client,
+    session::client::Client,
     staging::cache::{Cache, CachePlace},
 };
 

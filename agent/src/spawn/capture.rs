@@ -10,7 +10,7 @@ use std::{
     os::fd::{AsRawFd, OwnedFd, RawFd},
 };
 
-use protocol::kept;
+use protocol::text::kept;
 
 use crate::sys::pipe::{pipe, set_nonblocking};
 

@@ -12,7 +12,7 @@ use std::{
 };
 
 use super::Environment;
-use crate::{
+use crate::guard::{
     keeper,
     leftovers::{self, Stat},
 };
@@ -168,7 +168,7 @@ mod tests {
     use std::{ffi::CString, sync::Arc};
 
     use super::{Family, Look};
-    use crate::{leftovers::testing::Proc, spawn::Environment};
+    use crate::{guard::leftovers::testing::Proc, spawn::Environment};
 
     /// The guard, its worker and a task of the made-up /proc.
     const GUARD: i32 = 40;

@@ -11,7 +11,7 @@ use std::{
 
 use protocol::{
     job::{SHEBANG_BYTES_MAX, interpreter, shebang_with_carriage_return},
-    ulimits::with_hint,
+    text::ulimits::with_hint,
 };
 
 use super::{
@@ -20,7 +20,7 @@ use super::{
     program::{NotFound, Programs},
     start::{Image, NotStarted, Stack, Step, start},
 };
-use crate::{denied, opened};
+use crate::sys::{denied, opened};
 
 /// Why a launch failed.
 pub(super) struct Failed {

@@ -21,7 +21,10 @@ use std::{
 use scheduler::digest::Digest;
 
 pub use self::dead::{is_cache, remove_dead_caches, remove_if_dead};
-use crate::{client::random, private, sha256};
+use crate::{
+    session::client::random,
+    sys::{private, sha256},
+};
 
 mod dead;
 mod overflow;

@@ -9,8 +9,8 @@ use std::{
 };
 
 use protocol::{
-    address::shown,
     job::{Source, TaskInput},
+    net::address::shown,
 };
 use scheduler::{
     digest::Digest,
@@ -32,7 +32,7 @@ use super::{
     transfer::{Download, N_SILENT_MAX, Partial, trouble::Trouble},
     waits::Progress,
 };
-use crate::{client::backoff, peers::Origin, sha256};
+use crate::{peers::Origin, session::client::backoff, sys::sha256};
 
 /// How often it is looked whether another agent has fetched what is wanted.
 pub(super) const LOCK_PAUSE: Duration = Duration::from_millis(50);
@@ -329,7 +329,7 @@ impl Mover {
             }
             if since.elapsed() >= patience {
                 tracing::warn!(
-                    from = protocol::address::shown(&input.from),
+                    from = protocol::net::address::shown(&input.from),
                     "another agent that fetches files here stands still"
                 );
                 return Ok(None);

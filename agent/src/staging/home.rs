@@ -23,7 +23,10 @@ use super::{
     transfer::trouble::Trouble,
     unread,
 };
-use crate::{client::backoff, opened, parts};
+use crate::{
+    session::client::backoff,
+    sys::{opened, parts},
+};
 
 /// So many folders are remembered at most. Those that come again are looked into again.
 const N_LOOKED_INTO_MAX: usize = 10_000;

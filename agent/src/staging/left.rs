@@ -14,7 +14,7 @@ use super::{
     cache::{OBJECT_MODE, is_marked},
     unread,
 };
-use crate::private;
+use crate::sys::private;
 
 /// A file that is to be delivered.
 #[derive(Debug)]
@@ -299,8 +299,8 @@ mod tests {
 
     use super::{files, is_object};
     use crate::{
-        opened::testing::make_pipe,
         staging::cache::{OBJECT_MODE, mark},
+        sys::opened::testing::make_pipe,
     };
 
     #[test]

@@ -12,7 +12,7 @@ use std::{
 };
 
 use futures_util::{StreamExt, stream};
-use protocol::{objects::TakenFrom, peers::Peer};
+use protocol::{files::objects::TakenFrom, peers::Peer};
 use scheduler::{
     digest::Digest,
     ids::{JobId, TaskId},
@@ -25,8 +25,8 @@ use super::{
     Moved, Mover, Reads, StagerSettings, TasksRead, Tell, Who, cache::Cache, lock, transfer::NoGift,
 };
 use crate::{
-    client::{Client, random},
     peers::{self, Asks, Directory, Endpoint, Host, Origin},
+    session::client::{Client, random},
 };
 
 /// Smaller ones come from the manager sooner than it is known where else they are.

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use scheduler::digest::Digest;
 
 use super::{cache::Cache, transfer::trouble::Trouble};
-use crate::client::random;
+use crate::session::client::random;
 
 /// Such tries at one file, as far as they are known to who waits for it.
 pub(super) struct Others {

@@ -11,8 +11,8 @@ use std::{
 };
 
 use protocol::{
+    files::pack::{self, CONTENTS_BYTES_MAX, N_PACKED_MIN, PACKED_BYTES_MAX},
     job::{OutputTarget, Source, TaskInput},
-    pack::{self, CONTENTS_BYTES_MAX, N_PACKED_MIN, PACKED_BYTES_MAX},
 };
 use scheduler::{digest::Digest, ids::JobId, results::FailureKind};
 use tokio::time::sleep;
@@ -29,7 +29,11 @@ use super::{
     transfer::trouble::Trouble,
     waits::Progress,
 };
-use crate::{client::backoff, opened, peers::Origin, private, sha256};
+use crate::{
+    peers::Origin,
+    session::client::backoff,
+    sys::{opened, private, sha256},
+};
 
 impl Mover {
     /// Brings those of these inputs that are small files of the manager and not here, in packs; says which have come.

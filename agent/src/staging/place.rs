@@ -14,7 +14,10 @@ use std::{
 use scheduler::digest::Digest;
 
 use super::cache::{OBJECT_MODE, mark};
-use crate::{client::random, parts, private, sha256};
+use crate::{
+    session::client::random,
+    sys::{parts, private, sha256},
+};
 
 /// So much is copied before it is looked whether it is still wanted.
 const PIECE_BYTES: u64 = 64 << 20;
@@ -205,8 +208,8 @@ mod tests {
 
     use super::{COPIED_FOR_ROOT_MAX, Stop, copy, deliver, executable, give_to, link, share};
     use crate::{
-        opened::testing::make_pipe,
         staging::cache::{OBJECT_MODE, is_marked},
+        sys::opened::testing::make_pipe,
     };
 
     #[test]

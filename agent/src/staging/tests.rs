@@ -20,9 +20,8 @@ use std::{
 };
 
 use protocol::{
+    files::{objects::PackRequest, pack},
     job::{OutputTarget, Several, Source, TaskInput, TaskOutputFile},
-    objects::PackRequest,
-    pack,
 };
 use scheduler::{
     digest::Digest,
@@ -31,7 +30,7 @@ use scheduler::{
 };
 
 use super::{Inputs, Moved, N_TRIES, Outputs, Reads, Stager, StagerSettings, cache::CachePlace, unread};
-use crate::opened::testing::make_pipe;
+use crate::sys::opened::testing::make_pipe;
 
 /// What it has, what was asked of it, and how many of the first answers go wrong.
 #[derive(Default)]
@@ -158,7 +157,7 @@ impl Scene {
     }
 
     fn keep(&self, contents: &[u8]) -> Digest {
-        let sha256 = crate::sha256::of(contents);
+        let sha256 = crate::sys::sha256::of(contents);
         self.manager.lock().unwrap().objects.insert(sha256.to_string(), contents.to_vec());
         sha256
     }
@@ -251,7 +250,7 @@ fn many_small_files_come_in_a_pack_with_two_names_each_or_one_by_one_from_an_old
         assert_eq!(asked, (1, 0), "both tasks need the same pack");
         // Its name in the cache, and those in the folders of both tasks; tasks of root have copies.
         let facts = fs::metadata(scene.at("task1").join(&named[8].to)).unwrap();
-        assert_eq!(facts.nlink(), if crate::private::user() == 0 { 1 } else { 3 });
+        assert_eq!(facts.nlink(), if crate::sys::private::user() == 0 { 1 } else { 3 });
         let size = |n: usize| contents(n).len() as u64;
         let moved = scene.stager.as_ref().unwrap().take_moved()[0].1;
         let (all, once): (u64, u64) = ((0..N).map(size).sum(), (0..N).step_by(2).map(size).sum());

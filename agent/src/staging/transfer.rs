@@ -1,19 +1,26 @@
 //! One file over the network: from the manager or an address into the cache, from a folder to the manager.
 //! Streams; whether to try again is for who asks.
 
+pub(crate) mod netrc;
 pub(super) mod pace;
+pub(crate) mod replies;
+pub(crate) mod routes;
 pub(super) mod trouble;
+pub(crate) mod upload;
+pub(crate) mod versions;
 
 use std::{fs::File, io, path::PathBuf, time::Duration};
 
 use protocol::{
-    job::limits::OBJECT_BYTES_MAX,
-    objects::{
-        FileWait, FileWaits, PILOT_OBJECTS_PATH, PILOT_PACKS_PATH, PILOT_STORE_FILES_PATH, PILOT_STORES_PATH,
-        PILOT_TASKS_PATH, PILOT_WAITS_PATH, PackRequest, StoreAccess, StoreQuery, StoreWay, TakenFrom,
-        TakenPage,
+    files::{
+        objects::{
+            FileWait, FileWaits, PILOT_OBJECTS_PATH, PILOT_PACKS_PATH, PILOT_STORE_FILES_PATH,
+            PILOT_STORES_PATH, PILOT_TASKS_PATH, PILOT_WAITS_PATH, PackRequest, StoreAccess, StoreQuery,
+            StoreWay, TakenFrom, TakenPage,
+        },
+        pack::PACK_BYTES_MAX,
     },
-    pack::PACK_BYTES_MAX,
+    job::limits::OBJECT_BYTES_MAX,
     peers::{PEER_OBJECTS_PATH, Peer},
 };
 use reqwest::{
@@ -29,22 +36,20 @@ use tokio::time::timeout;
 
 use self::{
     pace::Pace,
+    replies::{Wanted, accepted, answer, body},
+    routes::{Route, Routes},
     trouble::{Trouble, cause},
+    versions::{ContentRange, content_range, validator},
 };
 use super::{
     cache::{Cache, Part},
-    netrc,
-    replies::{Wanted, accepted, answer, body},
-    routes::{Route, Routes},
     silences::Silences,
-    upload,
-    versions::{ContentRange, content_range, validator},
     waits::Progress,
 };
 use crate::{
-    client::{ClientError, address_pin},
     peers::PeerClients,
-    pin,
+    session::client::{ClientError, address_pin},
+    sys::pin,
 };
 
 /// How long connecting may take.
@@ -154,7 +159,7 @@ impl Ways {
         let pin = address_pin(&url, certificate_sha256)?.unwrap_or([0; 32]);
         let to_manager = || {
             let builder = builder().redirect(Policy::none()).tls_backend_preconfigured(pin::tls_config(pin));
-            if protocol::address::is_loopback(&url) { builder.no_proxy() } else { builder }
+            if protocol::net::address::is_loopback(&url) { builder.no_proxy() } else { builder }
         };
         let manager = to_manager().read_timeout(READ_TIMEOUT).build().map_err(ClientError::Setup)?;
         let manager_up = to_manager().build().map_err(ClientError::Setup)?;

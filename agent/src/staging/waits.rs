@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use protocol::objects::{FileWait, N_WAITS_MAX};
+use protocol::files::objects::{FileWait, N_WAITS_MAX};
 use scheduler::{digest::Digest, ids::TaskId, ranges::TaskSet, size::Size};
 use tokio::{sync::Notify, time::sleep};
 
@@ -17,7 +17,7 @@ use super::{Mover, lock};
 const TOLD_AFTER: Duration = Duration::from_secs(3);
 /// How often it is looked what there is to tell.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// How often it is told again: more often than the manager forgets it (`protocol::objects::WAITS_KEPT_S`).
+/// How often it is told again: more often than the manager forgets it (`protocol::files::objects::WAITS_KEPT_S`).
 const TELL_EVERY: Duration = Duration::from_secs(8);
 /// When nothing came for so long, that is told.
 const QUIET_AFTER: Duration = Duration::from_secs(5);
@@ -195,7 +195,7 @@ mod tests {
     };
 
     use super::Waits;
-    use crate::sha256;
+    use crate::sys::sha256;
 
     #[test]
     fn tasks_that_wait_for_a_file_are_told_after_some_seconds_and_until_it_is_here() {

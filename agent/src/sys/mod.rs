@@ -1,3 +1,10 @@
 //! Calls of the system for which the standard library has none.
 
+pub(crate) mod denied;
+pub(crate) mod opened;
+pub mod parts;
+pub mod pin;
 pub(crate) mod pipe;
+pub mod private;
+pub mod sha256;
+pub(crate) mod watch;

@@ -13,11 +13,15 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use protocol::private;
+use protocol::files::private;
 use scheduler::ids::JobId;
 
 use super::folders::{RUN_FOLDER, STORE_FILE, home_folder, show_path};
-use crate::{failure::words, hash::sha256_hex, show, show::quote::quoted};
+use crate::{
+    failure::words,
+    show::{self, quote::quoted},
+    sys::hash::sha256_hex,
+};
 
 /// The folder of the records. No manager can have this name.
 const RECORDS: &str = ".last";

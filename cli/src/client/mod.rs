@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use agent::pin;
+use agent::sys::pin;
 use reqwest::{Method, Request, RequestBuilder, Response, StatusCode, header};
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -24,9 +24,9 @@ use protocol::{
         ShutdownRequest, Status, SubmitRequest, Submitted, TaskDetail, TaskSelection, Tasks, VersionInfo,
         WorkflowRequest, WorkflowSubmitted,
     },
+    files::objects::{Files, Missing, MissingRequest, PackRequest, Stored, Stores, Unpacked},
     follow::{FollowQuery, Followed},
     job::JobSpec,
-    objects::{Files, Missing, MissingRequest, PackRequest, Stored, Stores, Unpacked},
     users::{AddUserRequest, UserAdded, Users, UsersQuery},
 };
 use scheduler::{

@@ -8,7 +8,7 @@ use protocol::job::{Compiled, JobSpec};
 use scheduler::resources::Resources;
 
 use crate::{
-    commands::workflow,
+    commands::submit::workflow,
     failure::{Failure, Outcome},
     in_process,
     input::JobInput,

@@ -1,5 +1,14 @@
 //! `pilotfish job`: one job in full.
 
+pub(crate) mod cancel;
+pub(crate) mod change;
+pub(crate) mod jobs;
+pub(crate) mod pause;
+pub(crate) mod purge;
+pub(crate) mod resume;
+pub(crate) mod retry_failed;
+pub(crate) mod wait;
+
 use clap::Args;
 
 use crate::{

@@ -1,45 +1,26 @@
 //! The commands: a file each, a line each.
 
 pub mod agent;
+pub(crate) mod server;
 
-mod allocation;
-mod cancel;
-mod change;
 mod check;
 mod completions;
 mod explain;
 mod export;
-mod fetch;
 mod import;
 mod job;
-mod jobs;
 mod logs;
-mod metrics;
-mod pause;
-mod pilots;
 mod platform;
 mod policies;
 mod profile;
 mod profiles;
-mod purge;
 mod reproduce;
-mod resume;
-mod retry_failed;
 mod run;
 mod schema;
-mod serve;
 mod simulate;
-mod status;
-mod stop;
-mod store;
 mod stores;
 mod submit;
 mod task;
-mod tasks;
-mod user;
-mod wait;
-mod weights;
-mod workflow;
 
 use clap::Subcommand;
 
@@ -57,15 +38,15 @@ pub enum Command {
     /// Print the JSON Schema of job files, for editors
     Schema(schema::SchemaArgs),
     /// Start a manager that stays
-    Serve(serve::ServeArgs),
+    Serve(server::serve::ServeArgs),
     /// Hand a job to the manager
     Submit(Box<submit::SubmitArgs>),
     /// List jobs
-    Jobs(jobs::JobsArgs),
+    Jobs(job::jobs::JobsArgs),
     /// Show a job
     Job(job::JobArgs),
     /// List the tasks of a job
-    Tasks(tasks::TasksArgs),
+    Tasks(task::tasks::TasksArgs),
     /// Show a task with all its attempts
     Task(task::TaskArgs),
     /// Print what tasks wrote
@@ -73,31 +54,31 @@ pub enum Command {
     /// Write the results as a table: CSV, JSON Lines or Parquet
     Export(export::ExportArgs),
     /// Fetch the output files of tasks
-    Fetch(fetch::FetchArgs),
+    Fetch(task::fetch::FetchArgs),
     /// Wait until jobs are over
-    Wait(wait::WaitArgs),
+    Wait(job::wait::WaitArgs),
     /// Cancel jobs or tasks
-    Cancel(cancel::CancelArgs),
+    Cancel(job::cancel::CancelArgs),
     /// Pause jobs: begin no more of their tasks
-    Pause(pause::PauseArgs),
+    Pause(job::pause::PauseArgs),
     /// Let paused jobs go on
-    Resume(resume::ResumeArgs),
+    Resume(job::resume::ResumeArgs),
     /// Run failed tasks again
-    RetryFailed(retry_failed::RetryFailedArgs),
+    RetryFailed(job::retry_failed::RetryFailedArgs),
     /// Remove jobs that are over, with what is kept of them
-    Purge(purge::PurgeArgs),
+    Purge(job::purge::PurgeArgs),
     /// List pilots
-    Pilots(pilots::PilotsArgs),
+    Pilots(platform::pilots::PilotsArgs),
     /// List platforms
     Platforms(platform::list::PlatformsArgs),
     /// Check the manager's own store for damage
-    Store(store::StoreArgs),
+    Store(server::store::StoreArgs),
     /// List stores that jobs may take files from and leave them in
     Stores(stores::StoresArgs),
     /// Show or set the policies that decide who runs what and where
     Policies(policies::PoliciesArgs),
     /// Show how waiting tasks are divided among platforms
-    Weights(weights::WeightsArgs),
+    Weights(policies::weights::WeightsArgs),
     /// Measure how long tasks take, alone on a node and beside others
     Profile(profile::ProfileArgs),
     /// Show, declare or forget what is known of applications
@@ -105,17 +86,17 @@ pub enum Command {
     /// Attach, try, show, pause, limit or detach platforms
     Platform(Box<platform::PlatformArgs>),
     /// Show or cancel allocations: what platforms were asked for
-    Allocation(allocation::AllocationArgs),
+    Allocation(platform::allocation::AllocationArgs),
     /// Explain why something waits, failed or runs where it does
     Explain(explain::ExplainArgs),
     /// Give other users access to the manager
-    User(user::UserArgs),
+    User(server::user::UserArgs),
     /// Show an overview of the manager
-    Status(status::StatusArgs),
+    Status(server::status::StatusArgs),
     /// Print figures for monitoring
-    Metrics(metrics::MetricsArgs),
+    Metrics(server::metrics::MetricsArgs),
     /// End the manager and its pilots
-    Stop(stop::StopArgs),
+    Stop(server::stop::StopArgs),
     /// Make the tables and figures of the papers again
     Reproduce(reproduce::ReproduceArgs),
     /// Simulate the live code: a scenario, a past run, or faults
@@ -147,36 +128,36 @@ pub async fn run(command: Command, definition: fn() -> clap::Command) -> Result<
         Command::Check(args) => check::run(*args),
         Command::Import(args) => import::run(&args),
         Command::Schema(args) => schema::run(&args),
-        Command::Serve(args) => serve::run(args).await,
+        Command::Serve(args) => server::serve::run(args).await,
         Command::Submit(args) => submit::run(*args).await,
-        Command::Jobs(args) => jobs::run(args).await,
+        Command::Jobs(args) => job::jobs::run(args).await,
         Command::Job(args) => job::run(args).await,
-        Command::Tasks(args) => tasks::run(args).await,
+        Command::Tasks(args) => task::tasks::run(args).await,
         Command::Task(args) => task::run(args).await,
         Command::Logs(args) => logs::run(args).await,
         Command::Export(args) => export::run(args).await,
-        Command::Fetch(args) => fetch::run(args).await,
-        Command::Wait(args) => wait::run(args).await,
-        Command::Cancel(args) => cancel::run(args).await,
-        Command::Pause(args) => pause::run(args).await,
-        Command::Resume(args) => resume::run(args).await,
-        Command::RetryFailed(args) => retry_failed::run(args).await,
-        Command::Purge(args) => purge::run(args).await,
-        Command::Pilots(args) => pilots::run(args).await,
+        Command::Fetch(args) => task::fetch::run(args).await,
+        Command::Wait(args) => job::wait::run(args).await,
+        Command::Cancel(args) => job::cancel::run(args).await,
+        Command::Pause(args) => job::pause::run(args).await,
+        Command::Resume(args) => job::resume::run(args).await,
+        Command::RetryFailed(args) => job::retry_failed::run(args).await,
+        Command::Purge(args) => job::purge::run(args).await,
+        Command::Pilots(args) => platform::pilots::run(args).await,
         Command::Platforms(args) => platform::list::run(args).await,
-        Command::Store(args) => store::run(args).await,
+        Command::Store(args) => server::store::run(args).await,
         Command::Stores(args) => stores::run(args).await,
         Command::Policies(args) => policies::run(args).await,
-        Command::Weights(args) => weights::run(args).await,
+        Command::Weights(args) => policies::weights::run(args).await,
         Command::Profile(args) => profile::run(args).await,
         Command::Profiles(args) => profiles::run(args).await,
         Command::Platform(args) => platform::run(*args).await,
-        Command::Allocation(args) => allocation::run(args).await,
+        Command::Allocation(args) => platform::allocation::run(args).await,
         Command::Explain(args) => explain::run(args).await,
-        Command::User(args) => user::run(args).await,
-        Command::Status(args) => status::run(args).await,
-        Command::Metrics(args) => metrics::run(args).await,
-        Command::Stop(args) => stop::run(args).await,
+        Command::User(args) => server::user::run(args).await,
+        Command::Status(args) => server::status::run(args).await,
+        Command::Metrics(args) => server::metrics::run(args).await,
+        Command::Stop(args) => server::stop::run(args).await,
         Command::Reproduce(args) => reproduce::run(args).await,
         Command::Simulate(args) => simulate::run(args).await,
         Command::Completions(args) => completions::run(&args, definition),

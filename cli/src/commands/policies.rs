@@ -1,5 +1,7 @@
 //! `pilotfish policies …`: the layers of decisions, shown and set while the manager runs.
 
+pub(crate) mod weights;
+
 use clap::{Args, Subcommand};
 use protocol::{
     api::{LayerChange, PoliciesAnswer},

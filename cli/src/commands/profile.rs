@@ -27,8 +27,8 @@ use crate::{
     access,
     client::{Client, ClientError},
     failure::{Failure, Outcome},
-    interrupts::Interrupts,
     show,
+    sys::interrupts::Interrupts,
     view::ViewArgs,
 };
 use stages::{End, Measurement, Site, Subject};

@@ -12,8 +12,8 @@ use simulator::report::{Effort, Progress, Report, Source, verdict::RULE};
 
 use crate::{
     failure::{Failure, Outcome},
-    interrupts::Interrupts,
-    show, whole,
+    show,
+    sys::{interrupts::Interrupts, whole},
 };
 
 const EXAMPLES: &str = "\

@@ -1,5 +1,7 @@
 //! `pilotfish submit`: hands a job to the manager.
 
+pub(crate) mod workflow;
+
 use std::{pin::pin, time::Duration};
 
 use clap::Args;
@@ -12,14 +14,10 @@ use protocol::{
 use crate::{
     access::{self, Living, last},
     client::retry::until_answered,
-    commands::{
-        explain, wait,
-        workflow::{self, Manner},
-    },
+    commands::{explain, job::wait, submit::workflow::Manner},
     failure::{Failure, Outcome},
     follow::follow,
     input::JobInput,
-    interrupts::unless_interrupted,
     progress::{Progress, Verbosity},
     show::{
         self, Screen,
@@ -29,6 +27,7 @@ use crate::{
         units::json_with_units,
     },
     staging::{self, Claims, Fetching, Sources},
+    sys::interrupts::unless_interrupted,
     view::ViewArgs,
 };
 

@@ -1,18 +1,21 @@
 //! `pilotfish task`: one task with its command and all its attempts.
 
+pub(crate) mod fetch;
+pub(crate) mod tasks;
+
 use clap::Args;
 
 use protocol::api::{TaskDetail, TaskRow};
 use scheduler::{engine::interface::TaskFilter, time::Time};
 
-use super::tasks::has_begun;
+use crate::commands::task::tasks::has_begun;
 use crate::{
     client::state_word,
     failure::{Failure, Outcome},
     select::Target,
     show::{
         self, Screen,
-        facts::Applications,
+        facts::Facts,
         format::{bytes, clock, span},
         quote,
         units::json_with_units,

@@ -18,11 +18,11 @@ use std::{
 
 use clap::Args;
 
-use protocol::address::shown;
 use protocol::job::{
     CommandLine, Compiled, JobFile, JobSpec, Keep, LineEnds, Places, Problem, StageSpec, Stream,
     WorkflowSpec, env_from_refusal, is_secret_value, load_file, refuse_not_utf8,
 };
+use protocol::net::address::shown;
 use protocol::sweep::Values;
 
 use crate::{

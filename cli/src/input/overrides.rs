@@ -7,7 +7,7 @@ use clap::Args;
 use protocol::{
     job::{JobSpec, Problem, Stream, WorkDirPolicy, limits, nearest},
     sweep::{Sweep, Values},
-    units::{UnitError, parse_bytes, parse_duration_ms},
+    text::units::{UnitError, parse_bytes, parse_duration_ms},
 };
 
 /// Flags for everything that people set without writing a file.

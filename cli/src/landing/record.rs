@@ -15,13 +15,13 @@ use std::{
     sync::Arc,
 };
 
-use protocol::private;
+use protocol::files::private;
 use scheduler::{
     digest::Digest,
     ids::{JobId, TaskId},
 };
 
-use crate::{access::folders::home_folder, hash::sha256_hex};
+use crate::{access::folders::home_folder, sys::hash::sha256_hex};
 
 /// The folder of the lists. No manager can have this name.
 const FOLDER: &str = ".brought";

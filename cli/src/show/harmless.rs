@@ -6,8 +6,8 @@ use std::{
     io::{self, Write},
 };
 
-pub use protocol::harmless::harmless_output;
-use protocol::harmless::{is_control, joins, push};
+pub use protocol::text::harmless::harmless_output;
+use protocol::text::harmless::{is_control, joins, push};
 
 /// The sequences of [`super::Screen::paint`], which may pass.
 const OURS: [&str; 7] = ["\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[36m"];

@@ -9,7 +9,7 @@ use scheduler::{
 
 use crate::show::{
     Screen,
-    facts::Applications,
+    facts::Facts,
     format::{age, bytes, clock, count, counted, mean_and_deviation, rate, span},
 };
 

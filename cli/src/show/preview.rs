@@ -7,13 +7,13 @@ use serde::Serialize;
 use protocol::{
     job::{Compiled, JobSpec, TaskCommand, WorkDir},
     sweep::{IntegerRange, Values},
-    units::show_duration,
+    text::units::show_duration,
 };
 
 use crate::{
     show::{
         Screen,
-        facts::Applications,
+        facts::Facts,
         format::{bytes, count, counted},
         quote,
     },

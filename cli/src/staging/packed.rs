@@ -12,8 +12,8 @@ use std::{
     },
 };
 
-use agent::{parts, sha256};
-use protocol::{
+use agent::sys::{parts, sha256};
+use protocol::files::{
     objects::FileRow,
     pack::{self, N_PACKED_MIN, PACKED_BYTES_MAX},
 };
@@ -289,7 +289,7 @@ mod tests {
         thread,
     };
 
-    use protocol::{api::AccessFile, objects::PackRequest};
+    use protocol::{api::AccessFile, files::objects::PackRequest};
 
     use super::*;
 

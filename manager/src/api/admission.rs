@@ -3,7 +3,11 @@
 use protocol::users::{QuotaUse, QuotaView};
 use scheduler::engine::interface::{Answer, JobRequest, Query, views::HoldingsView};
 
-use super::{Context, counts::Share, error::ApiError, extract::User, places::Asker};
+use super::Context;
+use crate::api::{
+    http::{counts::Share, error::ApiError, extract::User},
+    pilots::places::Asker,
+};
 use crate::quotas::Kind;
 
 /// What a submission would add.

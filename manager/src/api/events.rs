@@ -31,8 +31,8 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use super::{
-    Shared,
+use super::Shared;
+use crate::api::http::{
     error::ApiError,
     extract::{InQuery, User},
 };

@@ -1,5 +1,7 @@
 //! Jobs: submitted, listed, shown, changed.
 
+pub(crate) mod workflows;
+
 use std::{
     hash::{BuildHasher, Hasher, RandomState},
     sync::Arc,
@@ -25,15 +27,16 @@ use scheduler::{
     time::Span,
 };
 
-use super::{
-    Context, Shared,
-    admission::Addition,
-    blocking, census,
-    error::{ApiError, json},
-    extract::{InBody, InPath, LargeBody, User},
-    objects::check_objects,
+use super::{Context, Shared, admission::Addition, blocking};
+use crate::api::{
+    files::objects::check_objects,
+    http::{
+        census,
+        error::{ApiError, json},
+        extract::{InBody, InPath, LargeBody, User},
+    },
 };
-use crate::{objects::Objects, stores::Stores};
+use crate::files::{objects::Objects, stores::Stores};
 
 /// Bytes of a submission key.
 const KEY_BYTES_MAX: usize = 200;

@@ -12,7 +12,8 @@ use scheduler::engine::interface::{
     views::{PlatformView, StatusView, weights::WeightsView},
 };
 
-use super::{Shared, blocking, error::ApiError, extract::User};
+use super::{Shared, blocking};
+use crate::api::http::{error::ApiError, extract::User};
 
 /// Its media type.
 pub(super) const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";

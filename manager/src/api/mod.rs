@@ -6,42 +6,23 @@
 
 mod admission;
 mod cache;
-mod census;
-mod counts;
-mod crowd;
-mod declared;
-mod doors;
-mod error;
 mod events;
-mod extract;
-mod follow;
+pub(crate) mod files;
+pub(crate) mod http;
 mod jobs;
-mod listener;
-mod live;
 mod metrics;
-mod objects;
 mod openapi;
 mod operators;
-mod outputs;
-mod parking;
-mod patience;
-mod peers;
+pub(crate) mod output;
 mod pilots;
-mod places;
 mod policies;
-mod room;
 mod route;
 mod routes;
-mod sessions;
 mod show;
-mod stores;
-mod taken;
 mod tasks;
 #[cfg(test)]
 mod tests;
 mod users;
-mod waits;
-mod workflows;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -57,29 +38,29 @@ use scheduler::{
 };
 use tokio::sync::{Semaphore, mpsc, watch};
 
+pub use http::listener::serve;
+
 use crate::{
-    agent_file::AgentFile,
+    api::{
+        http::{counts::Counts, error::ApiError, extract::User, room::Room},
+        output::live::Live,
+        pilots::{
+            places::Places,
+            sessions::{Granted, NamedObjects},
+            waits::Waits,
+        },
+    },
     budgets::{OutputQuotas, budget_of},
     config::Reload,
-    handle::Handle,
-    objects::Objects,
-    peers::Peers,
+    engine_loop::handle::Handle,
+    files::{objects::Objects, peers::Peers, stores::Stores},
+    platforms::agent_file::AgentFile,
     quotas::CurrentQuotas,
     reserve::Reserve,
+    security::tokens::Tokens,
     store::Reader,
-    stores::Stores,
-    tokens::Tokens,
 };
 use cache::{JobCache, JobFacts};
-use counts::Counts;
-use error::ApiError;
-use extract::User;
-pub use listener::serve;
-use live::Live;
-use places::Places;
-use room::Room;
-use sessions::{Granted, NamedObjects};
-use waits::Waits;
 
 /// What the API needs of the manager.
 pub struct ApiState {
@@ -173,7 +154,7 @@ const NO_EXTRACT: &str = "\"extract\":[]";
 struct Context {
     state: ApiState,
     jobs: JobCache,
-    freed: parking::Freed,
+    freed: http::parking::Freed,
     /// For bodies of users' requests, …
     from_users: Room,
     /// … pilots' messages, apart so that users cannot silence pilots, …
@@ -213,11 +194,11 @@ impl Context {
         // Of these one user has half at most.
         let room_of_users = || Room::new(2 * room_bytes, patience);
         Context {
-            freed: parking::Freed::default(),
+            freed: http::parking::Freed::default(),
             live: Live::default(),
             waits: Waits::default(),
             objects: state.objects.clone(),
-            transfers: Places::new(objects::N_TRANSFERS_MAX, patience),
+            transfers: Places::new(files::objects::N_TRANSFERS_MAX, patience),
             counts: Counts::default(),
             peers: Peers::default(),
             named: NamedObjects::default(),

@@ -15,12 +15,12 @@ use scheduler::{
 };
 use tokio::sync::oneshot;
 
-use super::{
-    Context, Shared,
+use super::{Context, Shared};
+use crate::api::http::{
     error::{ApiError, json},
     extract::{InBody, InPath, InQuery, User},
 };
-use crate::{config::Reload, handle::Ended};
+use crate::{config::Reload, engine_loop::handle::Ended};
 
 /// All allocations.
 pub(super) async fn allocations(

@@ -1,6 +1,13 @@
 //! The pilots' routes: register, pull, leave, and what tasks write. Bodies are postcard or JSON by their content type, and
 //! are answered in kind; refusals are always JSON.
 
+pub(crate) mod declared;
+pub(crate) mod peers;
+pub(crate) mod places;
+pub(crate) mod sessions;
+pub(crate) mod taken;
+pub(crate) mod waits;
+
 use std::time::{Duration, Instant};
 
 use axum::{
@@ -25,15 +32,16 @@ use scheduler::{
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use super::{
-    Context, Shared, blocking,
-    declared::hold_to_outputs,
-    error::ApiError,
-    extract::{Received, SMALL_BYTES_MAX, bearer, read_body},
-    parking::Lot,
-    sessions::Session,
+use super::{Context, Shared, blocking};
+use crate::api::{
+    http::{
+        error::ApiError,
+        extract::{Received, SMALL_BYTES_MAX, bearer, read_body},
+        parking::Lot,
+    },
+    pilots::{declared::hold_to_outputs, sessions::Session},
 };
-use crate::tokens::Bearer;
+use crate::security::tokens::Bearer;
 
 /// A larger body is decoded beside the loop that serves connections.
 const DECODE_HERE_BYTES_MAX: usize = 256 << 10;

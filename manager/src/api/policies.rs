@@ -10,11 +10,10 @@ use scheduler::engine::interface::{
     views::policies::{PoliciesView, PolicyChange},
 };
 
-use super::{
-    Context, Shared,
+use super::{Context, Shared, operators::check_operator};
+use crate::api::http::{
     error::{ApiError, json},
     extract::{InBody, User},
-    operators::check_operator,
 };
 
 /// The policy of each layer, and their history.

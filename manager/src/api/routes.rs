@@ -19,15 +19,15 @@ use protocol::{
         Submitted, TaskDetail, TaskSelection, Tasks, TasksQuery, VersionInfo, WorkflowRequest,
         WorkflowSubmitted,
     },
+    files::objects::{
+        Files, FilesQuery, Missing, MissingRequest, PILOT_OBJECTS_PATH, PILOT_PACKS_PATH,
+        PILOT_STORE_FILES_PATH, PILOT_STORES_PATH, PILOT_TASKS_PATH, PILOT_WAITS_PATH, PackRequest, Stored,
+        Stores, Unpacked,
+    },
     follow::{FollowQuery, Followed},
     job::{
         JobSpec,
         limits::{RESULT_LIMIT_BYTES_MAX, SPEC_BYTES_MAX},
-    },
-    objects::{
-        Files, FilesQuery, Missing, MissingRequest, PILOT_OBJECTS_PATH, PILOT_PACKS_PATH,
-        PILOT_STORE_FILES_PATH, PILOT_STORES_PATH, PILOT_TASKS_PATH, PILOT_WAITS_PATH, PackRequest, Stored,
-        Stores, Unpacked,
     },
     peers::{HUNT_PATH, PEERS_PATH},
     pilot,
@@ -38,15 +38,18 @@ use scheduler::engine::interface::views::{
 };
 
 use super::{
-    Shared,
-    error::ApiError,
-    events,
-    extract::User,
-    follow, jobs, metrics, objects, openapi, operators, outputs, peers, pilots, policies,
+    Shared, events, jobs, metrics, openapi, operators, pilots, policies,
     route::{Answers, Route, get, json, post, schema_of},
-    show, stores, taken, tasks, users, waits, workflows,
+    show, tasks, users,
 };
-use crate::agent_file::AGENT_PATH;
+use crate::api::jobs::workflows;
+use crate::api::{
+    files::{objects, stores},
+    http::{error::ApiError, extract::User},
+    output::{follow, outputs},
+    pilots::{peers, taken, waits},
+};
+use crate::platforms::agent_file::AGENT_PATH;
 
 /// What a page of rows takes while it is made: eight MiB of outputs or parameters, as JSON.
 const PAGE_BYTES: usize = 64 << 20;

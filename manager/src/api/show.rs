@@ -8,8 +8,8 @@ use protocol::{
         self, Explanation, LeftBehind, LeftQuery, Pilots, PilotsQuery, Platforms, Profiles, ReasonRow,
         ShutDown, ShutdownRequest, Status, VersionInfo,
     },
-    kept::beginning,
     pilot,
+    text::kept::beginning,
 };
 use scheduler::{
     engine::interface::{Answer, Event, Query, views::CutOutputs},
@@ -19,11 +19,10 @@ use scheduler::{
 };
 use tokio::time::timeout;
 
-use super::{
-    Context, Shared, blocking,
+use super::{Context, Shared, blocking, tasks::OUTPUT_BYTES_MAX};
+use crate::api::http::{
     error::{ApiError, json},
     extract::{InBody, InPath, InQuery, User},
-    tasks::OUTPUT_BYTES_MAX,
 };
 
 /// How long a request to end waits for the end; below the 60 s after which proxies cut idle connections.

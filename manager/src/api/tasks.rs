@@ -17,9 +17,8 @@ use scheduler::{
     time::Span,
 };
 
-use super::{
-    Context, Shared, blocking,
-    cache::JobFacts,
+use super::{Context, Shared, blocking, cache::JobFacts};
+use crate::api::http::{
     error::{ApiError, json},
     extract::{InPath, InQuery, User},
 };

@@ -25,16 +25,17 @@ use scheduler::{
     time::Time,
 };
 
-use super::{
-    Context, Shared, blocking,
+use super::{Context, Shared, blocking, operators::check_operator};
+use crate::api::http::{
     error::{ApiError, json},
     extract::{InBody, InPath, InQuery, User},
-    operators::check_operator,
 };
 use crate::{
-    accounts,
     quotas::Kind,
-    users::{Drawn, Void, Wanted},
+    security::{
+        accounts,
+        users::{Drawn, Void, Wanted},
+    },
 };
 
 /// The tokens: all for operators, for others their own.

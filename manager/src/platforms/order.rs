@@ -17,7 +17,7 @@ use scheduler::{
 use tokio::sync::mpsc;
 
 use super::worker::Worker;
-use crate::uncancelled::Uncancelled;
+use crate::platforms::uncancelled::Uncancelled;
 
 /// What a platform is to do.
 pub(crate) enum Order {

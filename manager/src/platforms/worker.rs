@@ -20,12 +20,16 @@ use scheduler::{
 use tokio::task::JoinSet;
 
 use crate::{
-    clock::Clock,
-    documents::Documents,
-    handle::{Ended, Handle},
-    identities::Identities,
-    place::{Ground, Place},
-    uncancelled::Uncancelled,
+    engine_loop::{
+        clock::Clock,
+        handle::{Ended, Handle},
+    },
+    platforms::{
+        documents::Documents,
+        identities::Identities,
+        place::{Ground, Place},
+        uncancelled::Uncancelled,
+    },
 };
 
 /// A cancellation that failed is tried so often again before the manager ends, with such pauses.

@@ -3,8 +3,11 @@
 use std::{net::SocketAddr, path::PathBuf};
 
 use crate::{
-    handle::Ended, home::NotAtHome, store::StoreError, stores::StoresError, tls::TlsError,
-    tokens::TokensError,
+    engine_loop::handle::Ended,
+    files::stores::StoresError,
+    home::NotAtHome,
+    security::{tls::TlsError, tokens::TokensError},
+    store::StoreError,
 };
 
 /// A manager with one pilot and a few visitors.

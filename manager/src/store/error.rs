@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use protocol::ulimits::Limit;
+use protocol::text::ulimits::Limit;
 use rusqlite::{Error as SqliteError, ErrorCode};
 
 /// Why the store cannot be opened, read or written. Each names the file or folder it happened to.

@@ -12,7 +12,7 @@ use nix::{
     fcntl::{Flock, FlockArg},
     unistd::Uid,
 };
-use protocol::private;
+use protocol::files::private;
 
 use super::{
     FILE as STORE,

@@ -10,7 +10,7 @@ use std::{
     path::Path,
 };
 
-use protocol::private;
+use protocol::files::private;
 
 /// The head of a log, and of each of its frames. See "WAL File Format" in SQLite's documentation.
 const HEAD_BYTES: usize = 32;

@@ -3,13 +3,10 @@
 //! It knows records and tables, not what they mean: `docs/store.md` explains the tables.
 //! Acknowledged means durable: a commit has returned only when its records survive a loss of power.
 
-mod arrivals;
 mod check;
-mod cut_outputs;
 mod error;
-mod files;
 mod frames;
-mod kept;
+pub(crate) mod left;
 mod lock;
 mod log;
 mod open;
@@ -30,10 +27,10 @@ use std::{
     time::Duration,
 };
 
-pub use arrivals::{Arrivals, Arrived};
+pub use crate::store::left::arrivals::{Arrivals, Arrived};
+pub use crate::store::left::kept::{Kept, check_kept};
 pub use check::{Checked, check};
 pub use error::{Holder, StoreError};
-pub use kept::{Kept, check_kept};
 pub(crate) use lock::FILE as LOCK_FILE;
 pub use page::OutputPage;
 pub use reader::{AttemptRow, Reader};

@@ -19,11 +19,12 @@ use scheduler::{
 
 use super::{
     Access,
-    arrivals::{self, Arrivals},
-    cut_outputs,
     error::{Fault, StoreError},
-    files,
     page::{self, OutputPage},
+};
+use crate::store::left::{
+    arrivals::{self, Arrivals},
+    cut_outputs, files,
 };
 
 /// Connections kept for the next reader; more may be in use.

@@ -36,7 +36,7 @@ pub struct TaskCommand {
     /// Standard error; may be the same file as standard output.
     pub stderr: Sink,
     /// The sweep's parameters as text, in its order.
-    #[serde(with = "crate::parameters")]
+    #[serde(with = "crate::text::parameters")]
     #[cfg_attr(feature = "schema", schemars(with = "std::collections::BTreeMap<String, String>"))]
     pub parameters: Vec<(String, String)>,
 }

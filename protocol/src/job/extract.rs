@@ -12,7 +12,7 @@ use regex_automata::{
 
 use crate::{
     job::{Extract, Problem, limits},
-    kept::beginning,
+    text::kept::beginning,
 };
 
 /// Thousands of tasks are searched with a pattern: one that explodes is refused.
@@ -162,7 +162,7 @@ mod tests {
     use super::Extractor;
     use crate::{
         job::Extract,
-        kept::{head_len, left_out_line, used_up_line},
+        text::kept::{head_len, left_out_line, used_up_line},
     };
 
     /// As much as a task may write here before something is left out.

@@ -4,6 +4,14 @@
 //! dimensions that its template names, so that a million tasks that take one of a hundred files each have a
 //! hundred digests.
 
+pub(crate) mod flow;
+pub(crate) mod meeting;
+pub(crate) mod path;
+pub(crate) mod pattern;
+pub(crate) mod places;
+pub(crate) mod store_place;
+pub(crate) mod streams;
+pub(crate) mod taken;
 pub(super) mod task;
 
 use std::collections::BTreeSet;
@@ -11,14 +19,14 @@ use std::path::{Path, PathBuf};
 
 use scheduler::digest::Digest;
 
-use crate::address::{has_user, shown_alone};
+use crate::job::files::path::{FILE_SCHEME, STORE_SCHEME, Source, kind_of, safe_relative, strip_scheme};
+use crate::job::files::pattern::{fixed_part, folder, is_pattern, plain};
+use crate::job::files::store_place::{store_of, store_place};
+use crate::job::files::taken::TakenFiles;
 use crate::job::files::task::{OutputTarget, Several, TaskInput, TaskOutputFile};
 use crate::job::limits::{N_OBJECTS_MAX, N_TEXTS_MAX};
-use crate::job::path::{FILE_SCHEME, STORE_SCHEME, Source, kind_of, safe_relative, strip_scheme};
-use crate::job::pattern::{fixed_part, folder, is_pattern, plain};
 use crate::job::spec::{Input, JobSpec, Keying, Output, WorkDirPolicy};
-use crate::job::store_place::{store_of, store_place};
-use crate::job::taken::TakenFiles;
+use crate::net::address::{has_user, shown_alone};
 use crate::problem::{Problem, quoted};
 use crate::sweep::{Value, Values};
 use crate::template::{Scope, Source as Slot, Template};

@@ -6,27 +6,16 @@
 
 #[cfg(feature = "author")]
 mod author;
-pub mod commands;
 mod compile;
 mod estimates;
 #[cfg(feature = "author")]
 mod extract;
 mod files;
-mod flow;
 pub mod limits;
-mod line_ends;
-mod meeting;
-mod path;
-mod pattern;
-mod places;
 mod positions;
-mod shebang;
+pub mod script;
 mod spec;
-mod store_place;
-mod streams;
-mod taken;
 mod validate;
-mod validate_files;
 mod workflow;
 
 #[cfg(feature = "author")]
@@ -36,6 +25,12 @@ pub use author::{
     refuse_not_utf8, same_tasks, stands_in_yaml,
 };
 // It is said of other files, too.
+pub use crate::job::files::path::{STORE_SCHEME, Source, safe_relative};
+pub use crate::job::files::places::manager_folder;
+pub use crate::job::files::store_place::{StorePlace, is_store_name};
+pub use crate::job::files::taken::TakenFiles;
+pub use crate::job::script::line_ends::LineEnds;
+pub use crate::job::script::shebang::{SHEBANG_BYTES_MAX, interpreter, shebang_with_carriage_return};
 #[cfg(feature = "author")]
 pub use author::unreadable;
 pub use compile::{Compiled, Sink, TaskCommand, WorkDir};
@@ -45,16 +40,10 @@ pub use files::{
     LocalFile,
     task::{OutputTarget, Several, TaskInput, TaskOutputFile},
 };
-pub use line_ends::LineEnds;
-pub use path::{STORE_SCHEME, Source, safe_relative};
-pub use places::manager_folder;
-pub use shebang::{SHEBANG_BYTES_MAX, interpreter, shebang_with_carriage_return};
 pub use spec::{
     CommandLine, Extract, Input, JobSpec, Keep, Keying, Objects, Output, Results, Retries, Stdio, Stream,
     WorkDirPolicy, default_application,
 };
-pub use store_place::{StorePlace, is_store_name};
-pub use taken::TakenFiles;
 pub use workflow::{AfterSpec, OnSpec, StageSpec, WorkflowSpec};
 
 pub use crate::problem::{Problem, nearest};

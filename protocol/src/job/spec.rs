@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use scheduler::digest::Digest;
 use serde::{Deserialize, Serialize};
 
+use crate::job::files::pattern::{fixed_folder, is_pattern};
 use crate::job::limits;
-use crate::job::pattern::{fixed_folder, is_pattern};
 use crate::sweep::Sweep;
 
 /// A job: a command, the sweep that varies it, and how its tasks are to be run.

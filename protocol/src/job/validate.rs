@@ -1,5 +1,7 @@
 //! Checks of a resolved job, wherever it came from: the manager trusts no client, a pilot no manager.
 
+pub(crate) mod validate_files;
+
 use std::collections::BTreeSet;
 
 use crate::job::compile::Templates;
@@ -7,7 +9,7 @@ use crate::job::{CommandLine, JobSpec, Stream, WorkDirPolicy, limits};
 use crate::problem::{Problem, quoted};
 use crate::sweep::{Column, Dimension, IntegerRange, Values};
 use crate::template::{BUILT_IN_NAMES, Slot, Source, Template, is_parameter_name};
-use crate::units::{show_bytes, show_duration};
+use crate::text::units::{show_bytes, show_duration};
 
 /// Variables that begin so are the agent's.
 const ENV_PREFIX_RESERVED: &str = "PILOTFISH_";

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) use suggest::called_elsewhere;
 pub use suggest::nearest;
 
-use crate::address;
+use crate::net::address;
 
 /// One mistake: where, what was found, and what would be right.
 ///

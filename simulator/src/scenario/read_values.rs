@@ -2,7 +2,7 @@
 
 use protocol::{
     job::{Node, Reader, nearest},
-    units::parse_duration_ms,
+    text::units::parse_duration_ms,
 };
 use scheduler::time::Span;
 

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use manager::tokens::Tokens;
+use manager::security::tokens::Tokens;
 use protocol::api::AccessFile;
 use rusqlite::{Connection, OpenFlags};
 

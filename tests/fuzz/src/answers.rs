@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 
 use protocol::{
     codec::Format,
+    files::objects::TakenPage,
     job::JobSpec,
-    objects::TakenPage,
     peers::PeersAnswer,
     pilot::{ErrorAnswer, LeaveAnswer, RegisterAnswer, TailsAnswer},
 };

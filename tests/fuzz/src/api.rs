@@ -10,9 +10,9 @@ use axum::{
 use http_body_util::BodyExt;
 use manager::{
     api::{ApiState, ConnectionLimits, router},
-    handle::{Asked, Handle},
+    engine_loop::handle::{Asked, Handle},
+    security::tokens::Tokens,
     store::Store,
-    tokens::Tokens,
 };
 use protocol::{
     api::{ErrorAnswer, SubmitRequest},
@@ -200,9 +200,9 @@ impl Scene {
             stop: stopped,
             config_file: None,
             reload: mpsc::channel(1).0,
-            agent: manager::agent_file::AgentFile::new(&[]),
-            stores: manager::stores::Stores::default(),
-            objects: manager::objects::Objects::in_folder(self.folder.path()),
+            agent: manager::platforms::agent_file::AgentFile::new(&[]),
+            stores: manager::files::stores::Stores::default(),
+            objects: manager::files::objects::Objects::in_folder(self.folder.path()),
             quotas,
             outputs,
             reserve: manager::reserve::Reserve::default(),
@@ -348,7 +348,7 @@ fn seeds() -> Vec<Vec<u8>> {
     seeds.push(format!("POST user json /api/v1/objects/packed\n{MISSING}").into_bytes());
     let digest = HELLO.parse().expect("a digest");
     let mut pack = b"POST user json /api/v1/objects/pack\n".to_vec();
-    protocol::pack::push(&mut pack, &digest, b"hello");
+    protocol::files::pack::push(&mut pack, &digest, b"hello");
     seeds.push(pack);
     let pull = PullRequest { pilot: PilotId(1), pull: world::pull() };
     let mut reporting = pull.clone();

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use agent::spool::Spool;
+use agent::session::spool::Spool;
 use scheduler::results::Report;
 
 use crate::{Check, Target, bound::Bound, world};

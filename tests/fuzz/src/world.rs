@@ -188,7 +188,7 @@ impl World {
                         found = Some(answer)
                     }
                     Effect::Plan(question) => {
-                        events.push(Event::Planned { plan: Box::new(question.answer()) });
+                        events.push(Event::Planned { plan: question.answer() });
                     }
                     Effect::Answer { .. }
                     | Effect::Notify(_)

@@ -3,7 +3,10 @@
 use std::{os::unix::fs::PermissionsExt, time::Instant};
 
 use super::{Launch, Outcome, Output, Path, Processes, fs, shell};
-use crate::{private, spawn::child::Role, spawn::prepare::Prepared};
+use crate::{
+    spawn::{child::Role, prepare::Prepared},
+    sys::private,
+};
 
 /// An account that is not root.
 const OTHER: libc::uid_t = 65534;

@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::{Bench, Duration, Launch, Outcome, Output, PATIENCE, Spawner, fs, launch, run, shell};
-use crate::opened::testing::make_pipe;
+use crate::sys::opened::testing::make_pipe;
 
 /// Launches with this file in each place, one after another, each of which fails at once with the words; then others.
 fn is_refused(path: &Path, words: &str) {

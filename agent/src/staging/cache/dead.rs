@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::lock_all;
-use crate::{leftovers, private, staging::family_of};
+use crate::{guard::leftovers, staging::family_of, sys::private};
 
 /// Removes folders of agents that are no more from a cache.
 pub(super) fn remove_users(users: &Path) {

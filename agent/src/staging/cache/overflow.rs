@@ -3,7 +3,7 @@
 use std::{fs, io, os::unix::fs::MetadataExt, path::Path};
 
 use super::{Cache, CachePlace, evict};
-use crate::{keeper::worker, private, staging::is_full};
+use crate::{guard::keeper::worker, staging::is_full, sys::private};
 
 impl Cache {
     /// Opens the cache in its folder; if that folder's disk is full, the one where files go then.

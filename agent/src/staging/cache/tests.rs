@@ -272,7 +272,7 @@ proptest! {
         let folder = tempfile::tempdir().unwrap();
         let agents = [cache(folder.path(), 200), cache(folder.path(), 200)];
         let contents = |n: u8| vec![n; 10 + usize::from(n) * 5];
-        let digest = |n: u8| crate::sha256::of(&contents(n));
+        let digest = |n: u8| crate::sys::sha256::of(&contents(n));
         let mut pins: [Vec<(u8, super::Pin)>; 2] = [vec![], vec![]];
         for (what, second, n) in events {
             let (agent, pins) = (&agents[usize::from(second)], &mut pins[usize::from(second)]);
@@ -307,7 +307,7 @@ fn n_looks(n: u32, bytes_max: u64, is_kept: bool, is_packed: bool) -> u64 {
         let sha256 = match is_packed {
             true => {
                 cache.make_room(4);
-                let sha256 = crate::sha256::of(&bytes);
+                let sha256 = crate::sys::sha256::of(&bytes);
                 assert!(cache.take_in(&bytes, &sha256).unwrap());
                 sha256
             }
@@ -338,7 +338,7 @@ fn what_counting_costs_grows_as_the_number_of_objects_does_and_not_with_its_squa
 fn a_file_of_a_pack_that_a_killed_agent_has_half_written_is_never_given_and_comes_anew() {
     let folder = tempfile::tempdir().unwrap();
     let cache = cache(folder.path(), 1000);
-    let (half, other) = (crate::sha256::of(b"molecules"), crate::sha256::of(b"atoms"));
+    let (half, other) = (crate::sys::sha256::of(b"molecules"), crate::sys::sha256::of(b"atoms"));
     for sha256 in [half, other] {
         fs::write(folder.path().join("objects").join(sha256.to_string()), b"mole").unwrap();
     }
@@ -357,7 +357,7 @@ fn a_file_of_a_pack_that_a_killed_agent_has_half_written_is_never_given_and_come
 fn a_file_of_a_pack_is_taken_in_if_it_is_right_and_given_under_its_name_there_alone() {
     let folder = tempfile::tempdir().unwrap();
     let cache = cache(&folder.path().join("cache"), 1000);
-    let sha256 = crate::sha256::of(b"molecules");
+    let sha256 = crate::sys::sha256::of(b"molecules");
     assert!(!cache.take_in(b"molecule!", &sha256).unwrap());
     let target = folder.path().join("task");
     let give = || cache.give(&sha256, |object| fs::hard_link(object, &target));
@@ -405,7 +405,7 @@ fn what_does_not_fit_goes_to_another_file_system_and_goes_with_the_pilot() {
         "for several that find it full"
     );
     let second = bring(&cache, b"second");
-    let third = crate::sha256::of(b"third");
+    let third = crate::sys::sha256::of(b"third");
     assert!(cache.take_in(b"third", &third).unwrap());
     let there = BTreeSet::from_iter(names(&overflow.join("objects")));
     assert_eq!(there, [second, third].map(|sha256| sha256.to_string()).into());

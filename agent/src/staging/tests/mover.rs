@@ -24,17 +24,15 @@ use tokio::sync::Semaphore;
 
 use super::manager;
 use crate::{
-    client::Client,
-    opened::testing::make_pipe,
-    parts,
     peers::{Directory, Endpoint},
-    sha256,
+    session::client::Client,
     staging::{
         Moved, Mover, Ways, Who,
         cache::{Cache, CachePlace, Pin},
         fetch::LOCK_PATIENCE,
         held::Held,
     },
+    sys::{opened::testing::make_pipe, parts, sha256},
 };
 
 pub(super) fn cache(folder: &Path) -> Cache {

@@ -17,7 +17,6 @@ use scheduler::{digest::Digest, ids::JobId, results::FailureKind};
 
 use super::mover::mover;
 use crate::{
-    pin, sha256,
     staging::{
         Mover, N_TRIES,
         cache::{Cache, CachePlace},
@@ -26,6 +25,7 @@ use crate::{
         held::Held,
         transfer::N_SILENT_MAX,
     },
+    sys::{pin, sha256},
 };
 
 /// The heads of requests, in lower case.

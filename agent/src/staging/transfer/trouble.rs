@@ -51,5 +51,5 @@ impl Trouble {
 
 /// What happened, without the address, which is told beside it.
 pub(in crate::staging) fn cause(error: &reqwest::Error) -> String {
-    protocol::cause::cause(error, error.is_timeout())
+    protocol::net::cause::cause(error, error.is_timeout())
 }

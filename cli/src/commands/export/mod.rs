@@ -20,12 +20,12 @@ use scheduler::{engine::interface::TaskFilter, ids::JobId};
 use crate::{
     access::Where,
     client::{Client, Page},
-    commands::tasks::StateArg,
+    commands::task::tasks::StateArg,
     failure::{Failure, Outcome},
     select::JobSelector,
     show::{self, format::counted, harmless::HarmlessWriter, job::warn_of_lost_output},
+    sys::whole::{WholeFile, is_device},
     view::Reader,
-    whole::{WholeFile, is_device},
 };
 use columns::{Columns, Value};
 use rows::{Form, Source};

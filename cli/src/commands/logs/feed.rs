@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use protocol::{
     follow::{EndedOutput, Followed, Piece, StreamName},
-    kept::{Parted, left_out_line, parted},
+    text::kept::{Parted, left_out_line, parted},
 };
 use scheduler::ids::PilotId;
 

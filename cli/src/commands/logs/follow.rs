@@ -23,8 +23,8 @@ use super::{
 use crate::{
     client::{Client, state_word},
     failure::{Failure, Outcome},
-    interrupts::Interrupts,
     show::{self, format::span, harmless::harmless_output, job::end_line},
+    sys::interrupts::Interrupts,
     view::Reader,
 };
 

@@ -20,7 +20,7 @@ use manager::{
         Config,
         file::{ConfigError, Listen, ManagerFile},
     },
-    place::{Place, SHELL},
+    platforms::place::{Place, SHELL},
 };
 use nix::fcntl::{Flock, FlockArg};
 use profiles::platform::PlatformProfile;
@@ -33,9 +33,11 @@ use crate::{
     access::{self, Living, Where},
     failure::{Failure, Outcome, utf8},
     in_process,
-    interrupts::Interrupts,
     show::{self, format},
-    terminal::{self, Terminal},
+    sys::{
+        interrupts::Interrupts,
+        terminal::{self, Terminal},
+    },
 };
 
 const EXAMPLES: &str = "\

@@ -15,21 +15,25 @@ use adapters::{
 };
 use clap::Args;
 use manager::{
-    agent_file::AgentFile,
     config::Config,
-    place::{Place, Plan},
+    platforms::{
+        agent_file::AgentFile,
+        place::{Place, Plan},
+    },
 };
 use profiles::site::{Reach, Site};
-use protocol::units::parse_duration_ms;
+use protocol::text::units::parse_duration_ms;
 use scheduler::{engine::interface::PlatformSpec, resources::Resources, time::Span};
 use serde::Serialize;
 
 use super::Which;
 use crate::{
     failure::{Failure, Outcome},
-    interrupts::Interrupts,
     show::{self, Screen, facts::wrapped, format},
-    terminal::{self, Terminal},
+    sys::{
+        interrupts::Interrupts,
+        terminal::{self, Terminal},
+    },
 };
 
 /// The adapter of batch systems of which some put several nodes of an allocation on one.

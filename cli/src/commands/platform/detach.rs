@@ -14,8 +14,8 @@ use crate::{
     access,
     client::Client,
     failure::{Failure, Outcome, utf8},
-    interrupts::Interrupts,
     show::{self, units::json_with_units},
+    sys::interrupts::Interrupts,
     view::ViewArgs,
 };
 

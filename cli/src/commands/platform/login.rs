@@ -11,9 +11,11 @@ use profiles::{site::SshProgram, store::StoreKind};
 use super::{Which, not_in};
 use crate::{
     failure::{Failure, Outcome},
-    interrupts::Interrupts,
     show,
-    terminal::{self, Terminal},
+    sys::{
+        interrupts::Interrupts,
+        terminal::{self, Terminal},
+    },
 };
 
 const EXAMPLES: &str = "\

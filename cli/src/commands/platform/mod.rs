@@ -1,5 +1,6 @@
 //! `pilotfish platform …`: platforms of a configuration, tried or looked at, and those of a running manager.
 
+pub(crate) mod allocation;
 mod attach;
 mod change;
 mod check;
@@ -8,6 +9,7 @@ mod entry;
 mod limits;
 pub(super) mod list;
 mod login;
+pub(crate) mod pilots;
 mod reload;
 mod script;
 mod show;

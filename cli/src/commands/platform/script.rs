@@ -6,7 +6,7 @@ use adapters::{
     openstack::{self, AgentSource},
 };
 use clap::Args;
-use manager::agent_file::smallest;
+use manager::platforms::agent_file::smallest;
 use profiles::site::{Reach, Site};
 use scheduler::engine::interface::PlatformSpec;
 
@@ -95,7 +95,7 @@ fn folder_there(site: &Site) -> String {
     site.folder.clone().unwrap_or_else(|| "/home/USER/.pilotfish".to_owned())
 }
 
-/// Where pilots keep their files: [`manager::place::Place::ground`].
+/// Where pilots keep their files: [`manager::platforms::place::Place::ground`].
 fn folder_of_pilots(site: &Site) -> String {
     match &site.ssh {
         Some(_) => format!("{}/pilots", folder_there(site)),

@@ -17,7 +17,7 @@ use crate::{
     failure::{Failure, Outcome},
     show::{
         Screen,
-        facts::Applications,
+        facts::Facts,
         format::{count, counted, span},
         units::json_with_units,
     },

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::Path};
 use clap::{Args, ValueEnum};
 use manager::config::file::load_application;
 use profiles::application::{ApplicationProfile, SHIPPED, Written};
-use protocol::{job::nearest, units::parse_duration_ms};
+use protocol::{job::nearest, text::units::parse_duration_ms};
 use scheduler::{
     engine::interface::{
         declared_profile::{COUNTS_AS, Declared, JobType},

@@ -5,10 +5,10 @@
 
 use std::{fs, io, path::Path};
 
-use protocol::private;
+use protocol::files::private;
 use serde::Serialize;
 
-use crate::{failure::Failure, hash::sha256_hex};
+use crate::{failure::Failure, sys::hash::sha256_hex};
 
 /// The submission key of this job in this folder; a new one when it is to be fresh.
 ///

@@ -17,7 +17,7 @@ use manager::config::{Config, Elsewhere};
 use protocol::{
     api::{SubmitRequest, WorkflowRequest},
     job::{JobSpec, Problem, WorkflowSpec},
-    units::show_bytes,
+    text::units::show_bytes,
 };
 use scheduler::{engine::interface::views::JobView, resources::Resources, time::Span};
 
@@ -27,12 +27,10 @@ use crate::{
         folders::{RUN_FOLDER, STORE_FILE, show_path},
     },
     client::{Client, EventStream},
-    commands::wait,
+    commands::job::wait,
     failure::{Failure, Outcome},
     in_process,
     input::JobInput,
-    interrupts::Interrupts,
-    logging,
     progress::{Progress, Verbosity},
     show::{
         self, Screen,
@@ -42,6 +40,7 @@ use crate::{
         units::json_with_units,
     },
     staging::{self, Claims, Fetching, Sources},
+    sys::{interrupts::Interrupts, logging},
 };
 use company::Latecomers;
 use session::{End, Session};

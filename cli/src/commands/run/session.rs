@@ -10,9 +10,9 @@ use crate::{
     client::{Client, EventStream},
     failure::{Failure, Outcome},
     follow::follow_from,
-    interrupts::{Interrupt, Interrupts},
     progress::Progress,
     show,
+    sys::interrupts::{Interrupt, Interrupts},
 };
 
 /// The last news of a manager that has just ended are here by then.
@@ -104,7 +104,7 @@ impl Session<'_> {
         }
         let closed = async {
             let left = manager.take_leave().await;
-            crate::commands::stop::told(&left).iter().for_each(|line| show::say(line));
+            crate::commands::server::stop::told(&left).iter().for_each(|line| show::say(line));
             manager.close().await;
         };
         if tokio::time::timeout(END_LIMIT, closed).await.is_err() {

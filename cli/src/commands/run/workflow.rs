@@ -13,8 +13,8 @@ use crate::{
     access::last,
     client::Client,
     commands::{
-        wait,
-        workflow::{match_by_names, tell_unfetched},
+        job::wait,
+        submit::workflow::{match_by_names, tell_unfetched},
     },
     failure::{Failure, Outcome},
     show::{

@@ -19,7 +19,7 @@ use scheduler::time::Time;
 
 use crate::{
     failure::{Failure, Outcome},
-    interrupts::Interrupts,
+    sys::interrupts::Interrupts,
 };
 
 const EXAMPLES: &str = "\

@@ -11,7 +11,7 @@ use std::{
 use simulator::report::{Figure, Listing};
 
 use super::SimulateArgs;
-use crate::{failure::Failure, whole};
+use crate::{failure::Failure, sys::whole};
 
 /// Where it goes.
 pub(super) struct Targets {

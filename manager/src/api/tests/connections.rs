@@ -2,7 +2,7 @@
 
 use std::{net::Ipv4Addr, sync::Arc, time::Duration};
 
-use agent::pin;
+use agent::sys::pin;
 use protocol::{
     codec::Format,
     pilot::{PULL_PATH, PullRequest},
@@ -20,7 +20,7 @@ use super::{
     super::ConnectionLimits,
     scene::{PATIENCE, Scene},
 };
-use crate::tls::Identity;
+use crate::security::tls::Identity;
 
 const REQUEST: &str = "GET /api/v1/version HTTP/1.1\r\nhost: here\r\n\r\n";
 

@@ -9,11 +9,13 @@ use hyper::Request;
 use protocol::{
     api::PREFIX,
     codec::Format,
-    objects::{
-        PILOT_OBJECTS_PATH, PILOT_PACKS_PATH, PILOT_STORE_FILES_PATH, PILOT_STORES_PATH, PILOT_TASKS_PATH,
-        PILOT_WAITS_PATH,
+    files::{
+        objects::{
+            PILOT_OBJECTS_PATH, PILOT_PACKS_PATH, PILOT_STORE_FILES_PATH, PILOT_STORES_PATH,
+            PILOT_TASKS_PATH, PILOT_WAITS_PATH,
+        },
+        pack,
     },
-    pack,
     peers::{HUNT_PATH, PEERS_PATH},
     pilot::{LEAVE_PATH, LeaveAnswer, LeaveRequest, PULL_PATH, REGISTER_PATH, TAILS_PATH},
 };

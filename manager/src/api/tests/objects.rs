@@ -5,8 +5,8 @@ use std::{fs, path::PathBuf};
 use http_body_util::BodyExt;
 use hyper::Request;
 use protocol::{
+    files::pack,
     job::{Input, JobSpec, Objects, WorkDirPolicy},
-    pack,
 };
 use ring::digest::{SHA256, digest};
 use scheduler::digest::Digest;

@@ -202,7 +202,7 @@ async fn files_of_one_user_leave_room_for_the_others() {
     let unannounced = scene.call("PUT", &path("xyz"), &ann, Body::new(in_pieces)).await;
     assert_eq!(unannounced.refusal(), (403, "quota".into()), "whatever it says of its length");
     let mut packed = Vec::new();
-    protocol::pack::push(&mut packed, &sha256(b"def"), b"def");
+    protocol::files::pack::push(&mut packed, &sha256(b"def"), b"def");
     assert_eq!(scene.call("POST", "/api/v1/objects/pack", &ann, packed.clone()).await.refusal().0, 403);
     assert_eq!(scene.call("POST", "/api/v1/objects/pack", &bob, packed).await.status, 201);
     assert_eq!(put(&ann, "de").await.status, 201, "up to the last byte");
@@ -240,9 +240,9 @@ async fn a_pilot_of_several_users_leaves_no_files_for_one_who_may_have_no_more()
     assert_eq!(deliver("c", of(99)).await.refusal(), (403, "not-leased".into()));
     assert_eq!(deliver("d", String::new()).await.status, 201, "a pilot that does not say whose it is");
     let mut packed = Vec::new();
-    protocol::pack::push(&mut packed, &sha256(b"e"), b"e");
+    protocol::files::pack::push(&mut packed, &sha256(b"e"), b"e");
     for (job, status) in [(of_ann, 507), (of_bob, 201)] {
-        let path = format!("{}?job={job}", protocol::objects::PILOT_PACKS_PATH);
+        let path = format!("{}?job={job}", protocol::files::objects::PILOT_PACKS_PATH);
         assert_eq!(scene.call("PUT", &path, &pilot.session, packed.clone()).await.status, status);
     }
 }

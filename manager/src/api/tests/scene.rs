@@ -37,14 +37,15 @@ use tokio::{
 use super::super::{ApiState, ConnectionLimits, serve};
 use crate::{
     budgets::OutputQuotas,
-    clock::Clock,
     doors::Doors,
-    handle::{Asked, Handle},
-    objects::Objects,
+    engine_loop::{
+        clock::Clock,
+        handle::{Asked, Handle},
+    },
+    files::{objects::Objects, stores::Stores},
     quotas::CurrentQuotas,
+    security::tokens::Tokens,
     store::Store,
-    stores::Stores,
-    tokens::Tokens,
 };
 
 /// A wait for longer is a hang, on a machine with many times more to do than it has cores, too.
@@ -125,7 +126,7 @@ impl Scene {
             stop: stopped,
             config_file: None,
             reload: mpsc::channel(1).0,
-            agent: crate::agent_file::AgentFile::new(&[]),
+            agent: crate::platforms::agent_file::AgentFile::new(&[]),
             stores: stores(),
             quotas: quotas.clone(),
             objects: Objects::in_folder(folder.path()),

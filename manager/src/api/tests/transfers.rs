@@ -11,9 +11,10 @@ use tokio::{
 };
 
 use super::{
-    super::{ConnectionLimits, objects::N_TRANSFERS_MAX},
+    super::ConnectionLimits,
     scene::{PATIENCE, Scene},
 };
+use crate::api::files::objects::N_TRANSFERS_MAX;
 use crate::quotas::{Quota, Quotas};
 
 const FILE: &str = "what all of them bring";

@@ -39,7 +39,8 @@ async fn a_user_is_added_when_no_platform_is_being_attached() {
     let moment = std::time::Duration::from_millis(200);
     assert!(tokio::time::timeout(moment, &mut added).await.is_err(), "it waits");
     // … and it is known a moment later.
-    let sharing = crate::users::Sharing { why: "they read it".to_owned(), is_refused: true, ways: "" };
+    let sharing =
+        crate::security::users::Sharing { why: "they read it".to_owned(), is_refused: true, ways: "" };
     users.accounts().note("cluster", Some(sharing));
     drop(turn);
     let reply = added.await;

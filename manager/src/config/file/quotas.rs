@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use profiles::quantity::Quantity;
-use protocol::units::parse_bytes;
+use protocol::text::units::parse_bytes;
 use serde::{Deserialize, Deserializer};
 
 use crate::quotas::{Quota, Quotas};

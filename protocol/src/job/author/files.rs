@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::job::author::form::{InputForm, OutputForm};
 use crate::job::author::pattern::is_unfinished;
-use crate::job::pattern::{fixed_folder, is_pattern};
+use crate::job::files::pattern::{fixed_folder, is_pattern};
 use crate::job::{Input, JobSpec, LocalFile, Objects, Output, limits};
 use crate::problem::{Problem, quoted};
 

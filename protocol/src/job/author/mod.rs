@@ -5,39 +5,32 @@
 //! step goes on after a problem, so that an author sees all of them at once.
 
 mod by_name;
-mod characters;
 mod environment;
-mod excess;
 mod files;
 mod form;
-mod locate;
 mod pattern;
 mod read;
-mod read_files;
-mod read_job;
-mod read_sweep;
 mod resolve;
 mod schema;
 mod sources;
 mod stages;
-mod table;
 mod tasks;
 mod yaml;
 
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
+pub use crate::job::author::yaml::characters::stands_in_yaml;
+pub use crate::job::author::yaml::locate::Locator;
 pub use by_name::same_tasks;
-pub use characters::stands_in_yaml;
 pub use environment::{env_from_refusal, is_secret_value};
-pub use locate::Locator;
 pub use read::{Fields, Node, Reader};
 pub use schema::job_schema;
 pub use yaml::parse as parse_yaml;
 
 use serde_yaml::Value;
 
-use crate::job::author::read_job::JOB_FIELDS;
+use crate::job::author::read::read_job::JOB_FIELDS;
 use crate::job::author::sources::SourceError;
 use crate::job::author::stages::{Common, STAGE_FIELDS};
 use crate::job::{JobSpec, Problem, StageSpec, WorkflowSpec, limits};

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use glob::{MatchOptions, Pattern};
 
+use crate::files::parts::is_part;
 use crate::job::author::sources::SourceError;
-use crate::parts::is_part;
 use crate::problem::quoted;
 
 /// Hidden files match only a pattern that begins with a dot, as in shells.

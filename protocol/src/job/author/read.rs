@@ -1,11 +1,15 @@
 //! Reading YAML values of a certain kind; what is of another kind is a problem, and reading goes on.
 //! For job files, and for other files that are to complain alike.
 
+pub(crate) mod read_files;
+pub(crate) mod read_job;
+pub(crate) mod read_sweep;
+
 use serde_yaml::{Mapping, Value};
 
-use crate::job::author::locate::{Locator, join};
+use crate::job::author::yaml::locate::{Locator, join};
 use crate::problem::{Problem, called_elsewhere, nearest, quoted};
-use crate::units::UnitError;
+use crate::text::units::UnitError;
 
 /// A value and the path of its field.
 #[derive(Clone, Debug)]

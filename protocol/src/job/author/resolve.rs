@@ -7,7 +7,7 @@ use crate::job::author::environment;
 use crate::job::author::files;
 use crate::job::author::form::{CsvForm, JobForm, NamedSource, Source, SweepEntry, SweepForm};
 use crate::job::author::sources::{self, SourceError};
-use crate::job::author::{pattern, table};
+use crate::job::author::{pattern, sources::table};
 use crate::job::{CommandLine, JobSpec, LineEnds, Results, WorkDirPolicy};
 use crate::problem::{Problem, quoted};
 use crate::sweep::{Column, Dimension, IntegerRange, Sample, Sweep, Values};

@@ -4,7 +4,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use crate::job::author::form::JobForm;
-use crate::job::author::read_job::JOB_FIELDS;
+use crate::job::author::read::read_job::JOB_FIELDS;
 use crate::job::author::stages::STAGE_FIELDS;
 use crate::job::author::tasks::TASK_FIELDS;
 

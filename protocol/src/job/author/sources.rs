@@ -1,12 +1,14 @@
 //! The files that a job file names: read, listed, cut into lines and columns.
 
+pub(crate) mod table;
+
 use std::fs::{File, Metadata};
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use crate::job::limits;
 use crate::problem::quoted;
-use crate::units::show_bytes;
+use crate::text::units::show_bytes;
 
 /// Why a file cannot be used.
 #[derive(Debug)]

@@ -9,10 +9,10 @@ use serde_yaml::Value;
 
 use crate::job::author::by_name::{self, RULES, Rule};
 use crate::job::author::form::{JobForm, NamedSource, Source, SweepEntry, SweepForm};
+use crate::job::author::read::read_job::JOB_FIELDS;
 use crate::job::author::read::{Fields, Node, Reader};
-use crate::job::author::read_job::JOB_FIELDS;
 use crate::job::author::resolve;
-use crate::job::path::{STAGE_SCHEME, strip_scheme};
+use crate::job::files::path::{STAGE_SCHEME, strip_scheme};
 use crate::job::workflow::unknown;
 use crate::job::{AfterSpec, JobSpec, OnSpec, StageSpec, WorkflowSpec, limits};
 use crate::problem::{Problem, quoted};

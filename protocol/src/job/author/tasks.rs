@@ -13,13 +13,13 @@ use crate::job::author::form::{
 use crate::job::author::read::{Node, Reader};
 use crate::job::author::resolve;
 use crate::job::author::stages::Common;
-use crate::job::path::safe_relative;
-use crate::job::pattern::is_pattern;
-use crate::job::places::{address_for_name, manager_folder};
+use crate::job::files::path::safe_relative;
+use crate::job::files::pattern::is_pattern;
+use crate::job::files::places::{address_for_name, manager_folder};
 use crate::job::workflow::{circle, unknown};
 use crate::job::{AfterSpec, CommandLine, LineEnds, OnSpec, StageSpec, WorkflowSpec, limits};
 use crate::problem::{Problem, quoted};
-use crate::units::parse_duration_ms;
+use crate::text::units::parse_duration_ms;
 
 pub(super) const TASK_FIELDS: [&str; 7] =
     ["name", "command", "after", "inputs", "outputs", "resources", "time_limit"];

@@ -268,12 +268,14 @@ fn schema_and_reader_know_the_same_fields() {
     let schema = super::job_schema();
     let fields: Vec<&String> = schema["properties"].as_object().unwrap().keys().collect();
     let of_files = ["stages", "tasks", "after", "on_failed_dependency"];
-    let expected: Vec<&str> = super::read_job::JOB_FIELDS.into_iter().chain(of_files).collect();
+    let expected: Vec<&str> =
+        crate::job::author::read::read_job::JOB_FIELDS.into_iter().chain(of_files).collect();
     assert_eq!(fields, expected);
     let fields = |name: &str| -> Vec<&String> {
         schema["$defs"][name]["properties"].as_object().unwrap().keys().collect()
     };
-    let expected: Vec<&str> = super::read_job::JOB_FIELDS.into_iter().chain(super::STAGE_FIELDS).collect();
+    let expected: Vec<&str> =
+        crate::job::author::read::read_job::JOB_FIELDS.into_iter().chain(super::STAGE_FIELDS).collect();
     assert_eq!(fields("Stage"), expected);
     assert_eq!(fields("Task"), super::tasks::TASK_FIELDS);
 }

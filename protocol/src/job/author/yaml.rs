@@ -1,13 +1,17 @@
 //! From text to YAML values, and from the parser's complaints to what an author can act on.
 
+pub(crate) mod characters;
+pub(crate) mod excess;
+pub(crate) mod locate;
+
 use std::borrow::Cow;
 
 use serde_yaml::{Mapping, Value};
 
 use crate::job::Problem;
-use crate::job::author::characters::{misplaced, only_in_json, with_whole_characters};
-use crate::job::author::excess::excess;
-use crate::job::author::locate::{Locator, MERGE, join, second_document};
+use crate::job::author::yaml::characters::{misplaced, only_in_json, with_whole_characters};
+use crate::job::author::yaml::excess::excess;
+use crate::job::author::yaml::locate::{Locator, MERGE, join, second_document};
 
 /// Parses the text of a YAML file, of which every field stands once. What `<<` names is merged.
 ///

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use scheduler::digest::Digest;
 
-use crate::address;
-use crate::job::path::{FILE_SCHEME, Source, safe_relative};
-use crate::job::pattern::{matches, may_match};
-use crate::job::store_place::StorePlace;
+use crate::job::files::path::{FILE_SCHEME, Source, safe_relative};
+use crate::job::files::pattern::{matches, may_match};
+use crate::job::files::store_place::StorePlace;
+use crate::net::address;
 
 /// What one task needs.
 #[derive(Clone, Debug, PartialEq, Eq)]

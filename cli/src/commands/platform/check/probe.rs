@@ -7,7 +7,7 @@ use std::{
 };
 
 use adapters::command::joined;
-use manager::{Manager, config::Config, place::Place};
+use manager::{Manager, config::Config, platforms::place::Place};
 use profiles::site::Site;
 use protocol::{
     api::SubmitRequest,
@@ -23,7 +23,7 @@ use scheduler::{
 };
 
 use super::{Steps, since, there};
-use crate::{client::Client, failure::Failure, in_process, interrupts::Interrupts, show::format};
+use crate::{client::Client, failure::Failure, in_process, show::format, sys::interrupts::Interrupts};
 
 /// The probe lives so long at most.
 const PROBE_WALLTIME: Span = Span::from_secs(120);

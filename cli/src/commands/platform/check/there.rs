@@ -6,7 +6,7 @@ use adapters::{
     Adapter, TAG_PREFIX,
     command::{BatchId, BatchJob, BatchState, Command, JOB_LOG, Output},
 };
-use manager::place::{Place, SHELL};
+use manager::platforms::place::{Place, SHELL};
 use scheduler::engine::interface::views::AllocationView;
 
 use crate::show::format;

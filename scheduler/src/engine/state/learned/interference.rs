@@ -116,6 +116,12 @@ impl Interference {
     }
 }
 
+/// `None` of nothing.
+pub(in crate::engine) fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let (sum, n) = values.fold((0.0, 0_u32), |(sum, n), value| (sum + value, n + 1));
+    (n > 0).then(|| sum / f64::from(n))
+}
+
 #[cfg(test)]
 mod tests {
     use super::{CoRunTimes, CoRunners, Interference, N_COMPANIES_MAX};
@@ -175,10 +181,4 @@ mod tests {
         assert_eq!(held.len(), N_COMPANIES_MAX);
         assert!(held.contains_key(&full(&["app127"])) && held.contains_key(&full(&[])));
     }
-}
-
-/// `None` of nothing.
-pub(in crate::engine) fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let (sum, n) = values.fold((0.0, 0_u32), |(sum, n), value| (sum + value, n + 1));
-    (n > 0).then(|| sum / f64::from(n))
 }
