@@ -25,12 +25,6 @@ pub use author::{
     refuse_not_utf8, same_tasks, stands_in_yaml,
 };
 // It is said of other files, too.
-pub use crate::job::files::path::{STORE_SCHEME, Source, safe_relative};
-pub use crate::job::files::places::manager_folder;
-pub use crate::job::files::store_place::{StorePlace, is_store_name};
-pub use crate::job::files::taken::TakenFiles;
-pub use crate::job::script::line_ends::LineEnds;
-pub use crate::job::script::shebang::{SHEBANG_BYTES_MAX, interpreter, shebang_with_carriage_return};
 #[cfg(feature = "author")]
 pub use author::unreadable;
 pub use compile::{Compiled, Sink, TaskCommand, WorkDir};
@@ -38,7 +32,15 @@ pub use compile::{Compiled, Sink, TaskCommand, WorkDir};
 pub use extract::{Extracted, Extractor};
 pub use files::{
     LocalFile,
+    path::{STORE_SCHEME, Source, safe_relative},
+    places::manager_folder,
+    store_place::{StorePlace, is_store_name},
+    taken::TakenFiles,
     task::{OutputTarget, Several, TaskInput, TaskOutputFile},
+};
+pub use script::{
+    line_ends::LineEnds,
+    shebang::{SHEBANG_BYTES_MAX, interpreter, shebang_with_carriage_return},
 };
 pub use spec::{
     CommandLine, Extract, Input, JobSpec, Keep, Keying, Objects, Output, Results, Retries, Stdio, Stream,
