@@ -1,7 +1,8 @@
 //! The state machine of jobs, leases, pilots and allocations: events in, records and effects out.
 //!
-//! `handle` never fails and never waits. Durable state changes only through [`state::durable::Durable::apply`];
-//! volatile state (leases, heartbeats) is rebuilt by pilots that come back.
+//! `handle` never fails and never waits. Durable state changes only through
+//! [`state::durable::Durable::apply`]; pilots rebuild the volatile state (leases, heartbeats) when they come
+//! back.
 
 mod dispatch;
 mod handlers;
@@ -29,10 +30,11 @@ use turn::Turn;
 
 use crate::time::{Span, Time};
 
-/// A wake-up that comes later than this was held up by a stall of our own, for which pilots are not blamed.
+/// A wake-up that is late by this much was delayed by a stall of this process; pilots are not blamed for the
+/// silence.
 const STALL: Span = Span::from_secs(2);
 
-/// The brain of a manager. `Clone`: dry runs and tests fork it.
+/// The engine: the part of a manager that decides. `Clone`: dry runs and tests fork it.
 #[derive(Clone, Debug)]
 pub struct Engine {
     settings: Settings,
@@ -41,7 +43,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine as the records left it. `epoch`: larger at each start of the manager, not 0.
+    /// Restores an engine from its records. `epoch`: larger at each start of the manager, not 0.
     pub fn restore(
         settings: Settings,
         epoch: u64,
@@ -66,7 +68,7 @@ impl Engine {
         Engine { settings, durable, live }
     }
 
-    /// Takes one event. The records must be durable before the effects are performed.
+    /// Handles one event. The records must be durable before the effects are performed.
     pub fn handle(&mut self, now: Time, event: Event) -> Step {
         let now = now.max(self.live.now);
         self.forgive_stall(now);
@@ -89,19 +91,19 @@ impl Engine {
         turn.step
     }
 
-    /// When [`Event::TimerFired`] is wanted next.
+    /// Returns the time of the next [`Event::TimerFired`] that the engine needs.
     pub fn next_wakeup(&self) -> Option<Time> {
         self.live.timers.first().map(|(at, _)| *at)
     }
 
-    /// The durable state, for readers.
+    /// Returns the durable state, for readers.
     pub fn durable(&self) -> &Durable {
         &self.durable
     }
 
-    /// While this process slept, no pilot could be heard: their leases are stretched by as much, and so is the time
-    /// within which those of before a restart may say what they hold. Since when it slept is not known: since the last
-    /// event at the earliest.
+    /// Extends the leases of all pilots, and the grace period, by the length of a stall: while this process
+    /// slept, it could hear no pilot. The start of the sleep is unknown, so the time of the last event is
+    /// taken.
     fn forgive_stall(&mut self, now: Time) {
         let Some(due) = self.next_wakeup() else { return };
         if now.since(due) < STALL {
@@ -175,7 +177,7 @@ impl Turn<'_> {
     }
 
     fn fire_timers(&mut self) {
-        // Before others that are due, too: they may find that somebody got nothing.
+        // The grace timer goes first: the other timers may look at pilots that got no tasks because of it.
         let grace = (self.live.grace_until, Timer::Grace);
         if grace.0 <= self.now && self.live.timers.remove(&grace) {
             self.withhold_nothing();
@@ -189,7 +191,7 @@ impl Turn<'_> {
                 Timer::Retry(task) => self.retry_is_due(task),
                 Timer::Pilot(pilot) => self.look_at_pilot(pilot),
                 Timer::Platform(platform) => {
-                    // What pilots that are there take at once needs no others.
+                    // Tasks that present pilots take now need no further pilots.
                     self.serve_parked();
                     self.look_at_platform(platform);
                 }
@@ -198,7 +200,7 @@ impl Turn<'_> {
                 Timer::Retries => self.look_at_retries(),
                 Timer::Profiling(platform) => self.end_profiling(platform),
                 Timer::Scaling(platform) => self.scale(platform),
-                // It was the first to fire.
+                // Fired before the loop.
                 Timer::Grace => {}
             }
         }

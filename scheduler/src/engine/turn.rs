@@ -1,4 +1,4 @@
-//! One event being handled: what it changes and what it leads to.
+//! One event that is being handled: the state that it changes and the step that it makes.
 
 use crate::{
     engine::{
@@ -10,17 +10,17 @@ use crate::{
     time::Time,
 };
 
-/// What one event led to: first the records are made durable, then the effects are performed.
+/// The consequences of one event: first the records are made durable, then the effects are performed.
 #[must_use = "dropping a step loses records"]
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Step {
-    /// What changed, in order. Already applied in memory.
+    /// The changes, in order. They are already applied in memory.
     pub records: Vec<Record>,
-    /// What to do, in order.
+    /// The actions to perform, in order.
     pub effects: Vec<Effect>,
 }
 
-/// One event being handled: collects what it leads to.
+/// One event that is being handled; collects its records and effects.
 pub(in crate::engine) struct Turn<'a> {
     pub(in crate::engine) settings: &'a Settings,
     pub(in crate::engine) durable: &'a mut Durable,
@@ -30,7 +30,7 @@ pub(in crate::engine) struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    /// Applies a record in memory and hands it on to be made durable.
+    /// Applies a record in memory and adds it to the step, which makes it durable.
     pub(in crate::engine) fn record(&mut self, record: Record) {
         self.durable.apply(&record);
         self.live.graph.note(&record);
@@ -45,7 +45,8 @@ impl Turn<'_> {
         self.answer(request, Answer::Refused(refusal));
     }
 
-    /// Queues a notice, once a step. There may be thousands of failures, each told once anyway.
+    /// Queues a notice, at most once per step. Notices of failed tasks are not compared with earlier ones:
+    /// there may be thousands, and each occurs only once.
     pub(in crate::engine) fn notify(&mut self, notice: Notice) {
         let may_repeat = !matches!(notice, Notice::TaskFailed { .. });
         let effect = Effect::Notify(notice);

@@ -1,4 +1,4 @@
-//! A job that a pilot may be served, and the cores of tasks.
+//! A job that dispatch may choose for a pilot, and the cores that tasks hold.
 
 use crate::{
     engine::{
@@ -15,8 +15,8 @@ use crate::{
     ranges::TaskSet,
 };
 
-/// Whether the pilot's next answer may still grow: the templates that it carries, of parts not yet
-/// confirmed and of these bundles, are below their limit.
+/// Returns whether the pilot's next answer may still grow: the templates that it carries, those of
+/// unconfirmed parts and of these bundles, are together below their limit.
 pub(in crate::engine) fn has_room_for_templates(
     settings: &Settings,
     durable: &Durable,
@@ -36,32 +36,33 @@ pub(in crate::engine) fn has_room_for_templates(
 pub(in crate::engine) struct JobCandidate<'a> {
     pub(in crate::engine) job: &'a Job,
     pub(in crate::engine) candidate: Candidate<'a>,
-    /// The row of its quotas.
+    /// Its row in the quota table.
     pub(in crate::engine) divided: QuotaPlace,
-    /// What of its kind is meant for the pilot's platform; `None`: nobody says.
+    /// The quota of its task class on the pilot's platform; `None`: the platform may take any number.
     pub(in crate::engine) quota: Option<Quota>,
-    /// Cores of the node that its application may still have before others; `None`: it has them all, or nobody says.
+    /// Cores of the node that its application may still take before others; `None`: no cores are left for it,
+    /// or the plan has no mix for the node.
     pub(in crate::engine) node_left: Option<u64>,
-    /// Ready tasks that the pilot may have.
+    /// Number of ready tasks that the pilot may have.
     pub(in crate::engine) n_ready: u64,
-    /// How many of its tasks the whole pilot can run at a time.
+    /// Number of its tasks that the whole pilot can run at a time.
     pub(in crate::engine) n_slots: u64,
-    /// How many a slot should have, the running one included.
+    /// Number of its tasks that a slot should have, the running one included.
     pub(in crate::engine) depth: u64,
-    /// How many pilots can run it.
+    /// Number of pilots that can run the job.
     pub(in crate::engine) n_fitting: u64,
-    /// Ready tasks that are tried again elsewhere.
+    /// Ready tasks that have failed on or near this pilot and are retried elsewhere.
     pub(in crate::engine) avoided: TaskSet,
 }
 
 impl JobCandidate<'_> {
-    /// Cores that so many of its tasks keep busy.
+    /// Returns the cores that `n_tasks` tasks of the job keep busy.
     pub(in crate::engine) fn cores_of(&self, n_tasks: u64) -> u64 {
         n_tasks.div_ceil(self.depth).saturating_mul(self.job.request.needs.resources.cores.into())
     }
 }
 
-/// Cores that so many tasks of a job hold. Of those that are sent ahead a slot has several.
+/// Returns the cores that `n_tasks` tasks of a job hold. With prefetch, a slot has several tasks.
 pub(in crate::engine) fn cores_of(settings: &Settings, job: &Job, n_tasks: u64) -> u64 {
     let n_slots = n_tasks.div_ceil(job.depth(settings));
     n_slots.saturating_mul(job.request.needs.resources.cores.into())

@@ -1,4 +1,5 @@
-//! What a pilot has to offer: cores that are free, and how much may be sent to it ahead of need.
+//! The capacity of a pilot: the resources that it has free, now or soon, and how much may be prefetched to
+//! it.
 
 use crate::{
     engine::{
@@ -24,26 +25,26 @@ use crate::{
     time::{Span, Time},
 };
 
-/// The share of its prefetch that a pilot has used up before it is sent more: a bundle for each report
-/// would have it report each task by itself, as an answer that brings tasks is not held back.
+/// The share of its prefetch that a pilot must have used up before it is sent more. With a bundle for each
+/// report the pilot would report each task by itself, because an answer that brings tasks is not held back.
 const REFILL: f64 = 0.25;
 
-/// What a pilot has to offer at this moment.
+/// The resources that a pilot has free at this moment.
 pub(in crate::engine) struct PilotCapacity<'a> {
     settings: &'a Settings,
     pub(in crate::engine) policies: Policies,
     pub(in crate::engine) pilot: &'a Pilot,
     facts: &'a Applications,
     now: Time,
-    /// Jobs of which nothing is sent to it ahead of need.
+    /// Jobs of which nothing is prefetched.
     careful: Vec<JobId>,
-    /// What its leases leave.
+    /// Resources that its leases leave.
     free: Resources,
-    /// What is free once the brief tasks that it holds have ended: its capacity less what lasts.
+    /// Resources that are free once the short tasks that it holds have ended: all but those of long tasks.
     free_soon: Resources,
-    /// The share of its prefetch that brief tasks make up: 1 is all it should have.
+    /// The share of its prefetch that short tasks make up; at 1 the prefetch is full.
     load: f64,
-    /// How long the longest that it holds is expected to take at most.
+    /// Longest expected runtime of the tasks that it holds; without bound if one is unknown.
     longest: Span,
 }
 
@@ -81,12 +82,12 @@ impl<'a> PilotCapacity<'a> {
         Some(offer)
     }
 
-    /// What its leases leave free.
+    /// Returns the resources that its leases leave free.
     pub(in crate::engine) fn free(&self) -> &Resources {
         &self.free
     }
 
-    /// Whether there is room for no task of any job: each needs a core, and none is free now or soon.
+    /// Returns whether no task of any job fits: each needs a core, and none is free now or soon.
     pub(in crate::engine) fn is_full(&self) -> bool {
         self.free.cores == 0 && self.free_soon.cores == 0
     }
@@ -95,22 +96,22 @@ impl<'a> PilotCapacity<'a> {
         self.now
     }
 
-    /// When all that it holds is expected to have ended.
+    /// Returns the time by which all tasks that it holds are expected to have ended.
     pub(in crate::engine) fn all_ended_at(&self) -> Time {
         self.now + self.longest
     }
 
-    /// Whether a task of the job begun now would end before the pilot's walltime does.
+    /// Returns whether a task of the job that starts now would end before the pilot's walltime does.
     pub(in crate::engine) fn outlives(&self, job: &Job) -> bool {
         outlives(self.settings, self.pilot, job, self.now)
     }
 
-    /// Whether a task of the job could run there, if nothing else did.
+    /// Returns whether a task of the job could run there if no other task did.
     pub(in crate::engine) fn could_run(&self, job: &Job) -> bool {
         job.request.needs.resources.fits_in(&self.pilot.node.capacity) && self.outlives(job)
     }
 
-    /// How many tasks of the job could be sent: those that can begin, and those ahead of need.
+    /// Returns how many tasks of the job could be sent: the tasks that can start now, and those to prefetch.
     pub(in crate::engine) fn n_room(&self, choice: &JobCandidate<'_>) -> u64 {
         let n_startable = self.n_startable(choice.job);
         if choice.depth == 1 || self.load > 1.0 - REFILL {
@@ -125,7 +126,8 @@ impl<'a> PilotCapacity<'a> {
         job.request.needs.resources.how_often_in(&self.free)
     }
 
-    /// Whether a task of the job could begin if the pilot got nothing else for a while.
+    /// Returns which tasks a task of the job must wait for if the pilot gets nothing else; `None`: it can
+    /// start now.
     pub(in crate::engine) fn waits_for(&self, job: &Job) -> Option<Wait> {
         let needs = &job.request.needs.resources;
         match (needs.fits_in(&self.free), needs.fits_in(&self.free_soon)) {
@@ -135,7 +137,7 @@ impl<'a> PilotCapacity<'a> {
         }
     }
 
-    /// How many of the job's ready tasks to send; not 0 where there is room.
+    /// Returns how many of the job's ready tasks to send; not 0 where there is room.
     pub(in crate::engine) fn bundle_size(&self, choice: &JobCandidate<'_>) -> u64 {
         let situation = Situation {
             n_startable: self.n_startable(choice.job),
@@ -147,7 +149,8 @@ impl<'a> PilotCapacity<'a> {
         self.policies.bundling.size(situation)
     }
 
-    /// How the job's tasks are to be packed, into so many bins at most; `None`: they are counted.
+    /// Returns how to pack the job's tasks by their estimates into at most `n_bins_max` bins; `None`: tasks
+    /// are only counted.
     pub(in crate::engine) fn taker(&self, choice: &JobCandidate<'_>, n_bins_max: u64) -> Option<Taker> {
         let is_packed =
             self.policies.bundling == Bundling::BinPacking && !self.is_careful(choice.candidate.job);
@@ -157,30 +160,33 @@ impl<'a> PilotCapacity<'a> {
             n_startable => n_startable,
         };
         Some(Taker {
-            // However many cores a pilot says it has.
+            // A pilot may report any number of cores.
             n_bins: u32::try_from(n_bins.min(n_bins_max).min(choice.n_ready)).unwrap_or(u32::MAX),
             rate: choice.job.rate().unwrap_or(0.0),
-            // So a bin of the shortest tasks lasts for the prefetch time.
+            // Makes a bin of the shortest tasks last for the prefetch time.
             transfer_s: self.settings.prefetch.as_secs_f64() / BinPacking::default().c2,
             environment_s: self.prepared_s(choice),
             n_sharing: choice.n_fitting.saturating_mul(choice.n_slots),
         })
     }
 
-    /// Seconds until a program of the job's application has begun on the pilot's platform, as far as is known.
+    /// Returns the seconds until a program of the job's application has started on the pilot's platform; 0 if
+    /// unknown.
     fn prepared_s(&self, choice: &JobCandidate<'_>) -> f64 {
         let known = self.facts.known(self.pilot.platform, &choice.job.request.application).measured;
         known.and_then(Statistics::prepared).map_or(0.0, |span| span.as_secs_f64())
     }
 
-    /// Tasks of a packed bundle at most: those of next to no estimate would all fit one bin.
+    /// Returns the most tasks of a packed bundle: tasks with estimates near 0 would otherwise all fit into
+    /// one bin.
     pub(in crate::engine) fn n_packed_most(&self, choice: &JobCandidate<'_>, n_bins: u32) -> u64 {
         let n_bins = u64::from(n_bins);
         let fair_share = choice.n_ready.div_ceil(choice.n_fitting.max(1));
         n_bins.saturating_mul(self.settings.prefetch_tasks_max.max(1)).min(fair_share.max(n_bins))
     }
 
-    /// How many of the job's tasks a slot runs, one after the other, in a time too short to be divided.
+    /// Returns how many of the job's tasks a slot runs one after another within `bundle_min`, a time too
+    /// short to be divided.
     fn n_brief(&self, job: &Job) -> u64 {
         let known = job.totals.wall_mean().zip(job.totals.wall_deviation());
         known.map_or(0, |(mean, sd)| self.settings.bundle_min.0 / (mean + sd.times(3)).0.max(1))
@@ -195,13 +201,14 @@ impl<'a> PilotCapacity<'a> {
         self.load += self.share((choice.candidate.job, choice.job), n_tasks);
     }
 
-    /// Whether one of the job's tasks that wait, or are here, may take pilots down: then this one is to have no more than
-    /// it can run, so that it is known which it was.
+    /// Returns whether one of the job's tasks that wait, or that are here, may cause the loss of pilots. The
+    /// pilot then gets no more tasks than it can run, so that a loss shows which task it was.
     pub(in crate::engine) fn is_careful(&self, job: JobId) -> bool {
         self.careful.binary_search(&job).is_ok()
     }
 
-    /// How many tasks of the job a slot of this pilot should have, the running one included; 1 if they last.
+    /// Returns how many tasks of the job a slot of this pilot should have, the running one included; 1 for
+    /// long tasks.
     pub(in crate::engine) fn depth(&self, (id, job): (JobId, &Job)) -> u64 {
         if self.is_careful(id) {
             return job.depth_least();
@@ -214,7 +221,7 @@ impl<'a> PilotCapacity<'a> {
         }
     }
 
-    /// The share that so many tasks of a job make up of the brief ones that the pilot should hold.
+    /// Returns the share of the pilot's prefetch that `n_tasks` tasks of a job make up; 0 for long tasks.
     fn share(&self, (id, job): (JobId, &Job), n_tasks: u64) -> f64 {
         let depth = self.depth((id, job));
         if depth == 1 {
@@ -225,31 +232,31 @@ impl<'a> PilotCapacity<'a> {
     }
 }
 
-/// Whether a task of the job begun now would end before the pilot's walltime does.
+/// Returns whether a task of the job that starts now would end before the pilot's walltime does.
 pub(in crate::engine) fn outlives(settings: &Settings, pilot: &Pilot, job: &Job, now: Time) -> bool {
     let Some(end) = pilot.walltime_end() else { return true };
     let life = end.since(pilot.born_at);
     now + needed(job, life) + settings.walltime_margin <= end
 }
 
-/// What keeps a task from beginning on a pilot that is large enough.
+/// The tasks that keep a task from starting on a pilot that is large enough.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::engine) enum Wait {
     /// Tasks that end within the prefetch time.
     Brief,
-    /// Tasks that last.
+    /// Long tasks.
     Long,
 }
 
-/// How long a task of the job is expected to run: its time limit, else the mean so far and three
-/// standard deviations, else nothing.
+/// Returns how long a task of the job is expected to run: the mean so far and three standard deviations, but
+/// no more than its time limit; zero if neither is known.
 pub(in crate::engine) fn expected_duration(job: &Job) -> Span {
     known_duration(job).unwrap_or(Span::ZERO)
 }
 
-/// How much walltime a task of the job should find left on a pilot of such a life: what it is expected to
-/// take, but of an estimate no more than half of the life. Longer ones are not to be had there, and some
-/// tasks are shorter: see [`Pilot::had_its_chance`].
+/// Returns the walltime that a task of the job should find left on a pilot that lives for `life`: its
+/// expected runtime, but no more than half of `life` once runtimes of the job are measured. Longer remaining
+/// walltimes are not available there, and some tasks are shorter: see [`Pilot::had_its_chance`].
 pub(in crate::engine) fn needed(job: &Job, life: Span) -> Span {
     let expected = expected_duration(job);
     match job.totals.wall_mean() {

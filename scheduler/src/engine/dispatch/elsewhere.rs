@@ -1,5 +1,5 @@
-//! A task that has failed is tried again elsewhere: not at the pilot where it failed, nor on that node, nor on that
-//! platform, while another pilot can run it. It does not wait for that for ever.
+//! Retries elsewhere: a failed task does not go back to the pilot, the node or the platform where it failed
+//! while another pilot can run it. The task does not wait for another pilot for ever.
 
 use crate::{
     engine::{
@@ -15,23 +15,25 @@ use crate::{
     time::{Span, Time},
 };
 
-/// How often it is looked at whether tasks still have to wait for others than those on which they failed.
+/// How often failed tasks are checked for whether they must still wait for another pilot.
 const INTERVAL: Span = Span::from_secs(5);
 
-/// A pilot that is on its way counts as one that can run a task for so long after it was asked for.
+/// A requested pilot counts as able to run a task for this time after the request, and a new pilot after its
+/// registration.
 const ON_ITS_WAY: Span = Span::from_secs(60);
 
-/// A task that waits for another platform goes back to one where others have succeeded since it failed there after so
-/// long, and to one where none has as a try, if that is not its last.
+/// After this wait for another platform, a task may go back to a platform where it failed: at once if other
+/// attempts have succeeded there since, and else as a probe, unless this is the task's last attempt.
 const TRIED_AFTER: Span = Span::from_secs(60);
 
-/// So many pilots are looked at to find one that can run a task.
+/// Number of pilots to look at in search of one that can run a task.
 const N_LOOKED_AT: usize = 64;
 
-/// … and so many tasks at a time for whether they have waited long enough.
+/// Number of tasks of a job to check at a time for whether they have waited long enough.
 const N_TASKS_LOOKED_AT: usize = 4096;
 
-/// The state that decides who can run a task. Cost: O(failures of one task × pieces of sets), whatever there is.
+/// The state that decides which pilots can run a task. Cost: O(failures of one task × pieces of sets),
+/// however many tasks and pilots there are.
 #[derive(Clone, Copy)]
 pub(in crate::engine) struct Elsewhere<'a> {
     pub(in crate::engine) settings: &'a Settings,
@@ -41,7 +43,8 @@ pub(in crate::engine) struct Elsewhere<'a> {
 }
 
 impl Elsewhere<'_> {
-    /// Ready tasks of the job that the pilot does not get, as they failed there or near there and another can run them.
+    /// Returns ready tasks of the job that the pilot does not get, because they failed there or nearby and
+    /// another pilot can run them.
     pub(in crate::engine) fn not_for(&self, id: PilotId, job_id: JobId) -> TaskSet {
         let job = self.durable.jobs().get(&job_id).filter(|job| !job.failed_at.is_empty());
         let leases = self.live.jobs.get(&job_id).filter(|leases| leases.profiled_on.is_none());
@@ -54,7 +57,7 @@ impl Elsewhere<'_> {
         if let Some(impatient) = self.live.impatient.get(&job_id) {
             failed.remove_all(impatient);
         }
-        // Those that have failed on every other platform that can run them.
+        // Tasks that have failed on every other platform that can run them.
         let mut left = failed.clone();
         for (platform, spec) in self.durable.platforms() {
             if left.is_empty() {
@@ -76,7 +79,7 @@ impl Elsewhere<'_> {
         if left.is_empty() {
             return avoided;
         }
-        // Of these, those that have not failed on this node, or at this pilot, may be tried here.
+        // Of these tasks, the ones that have not failed on this node, or on this pilot, may be retried here.
         let others: Vec<Place> = self.others(here, job, leases).collect();
         let here_too = job.failed_at.on_node(here.node).map(|tasks| tasks.intersection(&left));
         let here_too = here_too.unwrap_or_default();
@@ -101,27 +104,27 @@ impl Elsewhere<'_> {
         avoided
     }
 
-    /// Whether another pilot can run a task of the job.
+    /// Returns whether another pilot can run a task of the job.
     pub(in crate::engine) fn is_any_other(&self, id: PilotId, job_id: JobId) -> bool {
         let job = self.durable.jobs().get(&job_id).zip(self.live.jobs.get(&job_id));
         let Some(((job, leases), pilot)) = job.zip(self.durable.pilots().get(&id)) else { return false };
         self.others(pilot.place(id), job, leases).next().is_some()
     }
 
-    /// Other pilots that can run a task of the job, of all platforms.
+    /// Returns the other pilots, of all platforms, that can run a task of the job.
     fn others(&self, here: Place, job: &Job, leases: &JobLeases) -> impl Iterator<Item = Place> {
         let may_take = self.durable.platforms().keys().filter(|id| self.may_take(**id, job, leases));
         may_take.flat_map(|id| self.pilots(*id, job)).filter(move |other| other.pilot != here.pilot)
     }
 
-    /// Whether the platform is meant for any of the job's tasks.
+    /// Returns whether the platform may take any of the job's tasks.
     fn may_take(&self, platform: PlatformId, job: &Job, leases: &JobLeases) -> bool {
         let quotas = &self.live.plan.quotas;
         let is_meant = leases.meant(quotas, quotas.column(platform), self.now) != Entitlement::Nothing;
         is_meant && limits::n_allowed(self.durable, self.live, platform, job) > 0
     }
 
-    /// Pilots of the platform that can run a task of the job.
+    /// Returns pilots of the platform that can run a task of the job.
     fn pilots(&self, platform: PlatformId, job: &Job) -> impl Iterator<Item = Place> {
         let kinds = self.live.capacities.range((platform, Resources::default())..);
         let kinds = kinds.take_while(move |((of, _), _)| *of == platform);
@@ -139,7 +142,7 @@ impl Elsewhere<'_> {
         (state.is_hungry || is_new) && !state.is_doubted && outlives(self.settings, pilot, job, self.now)
     }
 
-    /// Whether a pilot of the platform was asked for a moment ago and may come.
+    /// Returns whether a pilot of the platform was requested a moment ago and may come.
     fn is_one_on_its_way(&self, id: PlatformId) -> bool {
         let is_well = self.live.platforms.get(&id).is_some_and(|state| state.n_failures == 0);
         if !is_well
@@ -153,21 +156,21 @@ impl Elsewhere<'_> {
     }
 }
 
-/// Those of the tasks that failed there too.
+/// Returns the tasks that are also in `failed`.
 fn narrowed(tasks: &TaskSet, failed: Option<&TaskSet>) -> TaskSet {
     failed.map(|failed| tasks.intersection(failed)).unwrap_or_default()
 }
 
 impl Turn<'_> {
-    /// Tasks of the job that have failed are ready: they may be kept from pilots for a while.
+    /// Notes that failed tasks of the job are ready: they may be withheld from pilots for a while.
     pub(in crate::engine) fn note_retried(&mut self, id: JobId) {
         if self.durable.jobs().get(&id).is_some_and(|job| !job.failed_at.is_empty()) {
             self.live.note_retried(id, self.now);
         }
     }
 
-    /// Offers tasks that have failed to all pilots again: those for which they wait may be gone, or they have waited for
-    /// long enough.
+    /// Offers failed tasks to all pilots again: the pilots for which they wait may be gone, or they have
+    /// waited for long enough.
     pub(in crate::engine) fn look_at_retries(&mut self) {
         self.live.retries_due_at = None;
         for id in std::mem::take(&mut self.live.retried) {
@@ -187,8 +190,9 @@ impl Turn<'_> {
         }
     }
 
-    /// Of the job's tasks that wait, those that wait for no other platform or node any more, and those that wait for no
-    /// other pilot of the same node. One at a time goes back sooner, to show whether its platform is mended.
+    /// Returns two sets of the job's waiting tasks: the tasks that no longer wait for another platform or
+    /// node, and the tasks that no longer wait for another pilot of the same node. One task at a time goes
+    /// back sooner, to show whether its platform has recovered.
     fn have_waited(&self, job: &Job, waiting: &TaskSet) -> (TaskSet, TaskSet) {
         let (mut impatient, mut restless) = (TaskSet::new(), TaskSet::new());
         let mut longest: Option<(Time, u64)> = None;
@@ -226,7 +230,7 @@ impl Live {
         }
     }
 
-    /// A task has failed again: it waits for others anew.
+    /// Lets a task that has failed again wait for other pilots anew.
     pub(in crate::engine) fn is_patient_again(&mut self, job: JobId, index: u64) {
         for waited in [&mut self.impatient, &mut self.restless] {
             if let Some(tasks) = waited.get_mut(&job) {
@@ -235,7 +239,7 @@ impl Live {
         }
     }
 
-    /// Pilots are there no more that tasks which have failed may have waited for.
+    /// Offers failed tasks again after pilots have gone for which they may have waited.
     pub(in crate::engine) fn stir_retried(&mut self) {
         self.dirty_jobs.extend(self.retried.intersection(&self.ready));
     }

@@ -1,6 +1,7 @@
-//! Tasks that run alone. Pilots were lost with such a task as often as the job's `crash_limit` says, but each time other
-//! tasks ran there, too: one of those may be why, or all of them together took more memory than there was. Such a task
-//! has a pilot for itself. If that is lost as well, the task is why; else it ends as any other.
+//! Isolation: runs a task alone on a pilot. As many pilots were lost with the task as the job's `crash_limit`
+//! says, but other tasks ran there each time: one of these may be the cause, or all of them together took
+//! more memory than the node had. The task therefore gets a pilot to itself. If that pilot is lost too, the
+//! task is the cause; otherwise the task ends like any other.
 
 use crate::{
     engine::{
@@ -18,13 +19,14 @@ use crate::{
 };
 
 impl Job {
-    /// Its open tasks that are to run alone.
+    /// Returns the open tasks of the job that must run alone.
     pub(in crate::engine) fn to_be_alone(&self) -> TaskSet {
         let alone = self.troubled.iter().filter(|(_, trouble)| trouble.is_to_be_alone);
         alone.map(|(index, _)| *index).filter(|index| self.open.contains(*index)).collect()
     }
 
-    /// How many pilots at most were lost with an open task of it, or ended with one.
+    /// Returns the largest number of pilots that were lost, or that ended, with the same open task of the
+    /// job.
     pub(in crate::engine) fn n_crash_most(&self) -> u32 {
         let open = self.troubled.iter().filter(|(index, _)| self.open.contains(**index));
         open.map(|(_, trouble)| trouble.n_crash()).max().unwrap_or(0)
@@ -32,8 +34,9 @@ impl Job {
 }
 
 impl Turn<'_> {
-    /// What a pilot gets for the sake of tasks that run alone: such a task if it holds nothing, or nothing while it holds
-    /// one or is being emptied for one; `None`: it is served like any other.
+    /// Returns the bundles that isolation gives to a pilot: one isolated task if the pilot holds nothing, and
+    /// nothing while it holds an isolated task or is being emptied for one. Returns `None` if the pilot is
+    /// served like any other.
     pub(in crate::engine) fn serve_alone(&mut self, id: PilotId) -> Option<Vec<Bundle>> {
         if self.live.alone.is_empty() {
             return None;
@@ -59,7 +62,7 @@ impl Turn<'_> {
         Some(vec![Bundle { job, tried, tasks, is_given: false }])
     }
 
-    /// The first ready task that is to run alone and may run on the pilot.
+    /// Returns the first ready task that must run alone and may run on the pilot.
     fn alone_for(&self, id: PilotId) -> Option<(JobId, u64)> {
         let (settings, durable, live) = (self.settings, &*self.durable, &*self.live);
         let state = live.pilots.get(&id)?;
@@ -89,8 +92,8 @@ impl Turn<'_> {
         live.alone.iter().find_map(of_job)
     }
 
-    /// Whether the pilot, which holds tasks, is to hold none soon so that it can run a task of the job alone. One pilot at
-    /// a time is emptied for a job, and only where none is idle that could take the task.
+    /// Returns whether the pilot, which holds tasks, is being emptied to run a task of the job alone. One
+    /// pilot at a time is emptied for a job, and only while no idle pilot can take the task.
     fn is_emptied_for(&mut self, id: PilotId, job: JobId) -> bool {
         let emptied = self.live.emptied.get(&job).copied();
         match emptied.filter(|other| self.takes_tasks(*other)) {
@@ -118,7 +121,7 @@ impl Live {
         }
     }
 
-    /// Tasks of a job have ended or were cancelled.
+    /// Forgets isolated tasks of a job that have ended or were cancelled.
     pub(in crate::engine) fn clear_alone(&mut self, id: JobId, tasks: &TaskSet) {
         let Some(alone) = self.alone.get_mut(&id) else { return };
         alone.remove_all(tasks);
@@ -128,19 +131,20 @@ impl Live {
         }
     }
 
-    /// Whether the pilot has a task that runs alone.
+    /// Returns whether the pilot holds a task that runs alone.
     pub(in crate::engine) fn holds_alone(&self, state: &PilotState) -> bool {
         !self.alone.is_empty() && holds_any(&state.leases, &self.alone)
     }
 
-    /// No pilot need be emptied for the job: one that was is served again.
+    /// Stops emptying a pilot for the job; the pilot that was being emptied is served again.
     pub(in crate::engine) fn empty_nobody_for(&mut self, job: JobId) {
         self.pilots_to_notify.extend(self.emptied.remove(&job));
     }
 
-    /// How many tasks of the job a pilot has at a time at most that has room for `n_slots`, while it is sent suspects:
-    /// half as many after each pilot but the first that was lost with the same task. If it was all of them together, as
-    /// when each takes more memory than it asked for, fewer go well.
+    /// Returns the most tasks of the job that a pilot with room for `n_slots` may hold at a time while it
+    /// gets suspects. The number halves for each pilot, except the first, that was lost with the same task:
+    /// if all tasks together caused the losses, as when each takes more memory than it requested, fewer of
+    /// them at a time succeed.
     pub(in crate::engine) fn most_at_a_time(&self, job: JobId, n_slots: u64) -> u64 {
         let n_crash = self.n_crash_most.get(&job).copied().unwrap_or(0);
         (n_slots >> n_crash.saturating_sub(1).min(63)).max(1)

@@ -1,4 +1,4 @@
-//! Which tasks a pilot is given.
+//! Dispatch: chooses the tasks that a pulling pilot gets.
 
 pub mod candidate;
 pub mod capacity;

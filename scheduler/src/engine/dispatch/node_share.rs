@@ -1,4 +1,4 @@
-//! The cores of a node that are still meant for each application.
+//! The cores of a node that are left for each application.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use crate::{
     policy::matching::Standing,
 };
 
-/// What is left of a node for each application.
+/// The mix of a node, and the cores that each application holds there.
 pub(in crate::engine) struct NodeShare<'a> {
     mix: &'a NodeMix,
     mapped: &'a BTreeSet<String>,
@@ -21,7 +21,7 @@ pub(in crate::engine) struct NodeShare<'a> {
 }
 
 impl<'a> NodeShare<'a> {
-    /// Of a pilot's node; `None`: nobody says whom it is meant for.
+    /// Returns the share of a pilot's node; `None` if the plan has no mix for the node.
     pub(in crate::engine) fn of(
         settings: &Settings,
         durable: &'a Durable,
@@ -39,8 +39,8 @@ impl<'a> NodeShare<'a> {
         Some(NodeShare { mix, mapped, held })
     }
 
-    /// How an application stands whose task takes so many cores; and how many it may still have before others, where
-    /// that is for a task.
+    /// Returns the standing of an application whose task takes `cores` cores, and the cores that the
+    /// application may still take before others, if they suffice for one task.
     pub(in crate::engine) fn standing(&self, application: &str, cores: u64) -> (Standing, Option<u64>) {
         let held = self.held.get(application).copied().unwrap_or(0);
         match self.mix.get(application).map(|meant| meant.saturating_sub(held)) {

@@ -1,9 +1,10 @@
-//! Profiling runs: a node of a platform for chosen jobs alone, so many tasks of each at a time, so that what an
-//! application takes by itself and beside others is soon measured (paper 000, section 4: OneCore and combinations of
-//! co-runners).
+//! Profiling runs: a node of a platform runs chosen jobs only, with a set number of tasks of each at a time.
+//! They measure quickly how long an application takes alone and beside co-runners (paper 000, section 4:
+//! OneCore and combinations of co-runners).
 //!
-//! Their jobs are jobs like others, except that nobody else gives out their tasks and their node is nobody else's. A
-//! restart of the manager ends the runs; what is left of their jobs is done where there is room.
+//! The jobs of a run are ordinary jobs, except that only the run gives out their tasks and no other job uses
+//! their node. A restart of the manager ends the runs; the remaining tasks of their jobs run where there is
+//! room.
 
 use std::collections::BTreeMap;
 
@@ -24,23 +25,23 @@ use crate::{
     time::{Span, Time},
 };
 
-/// How long the node stays for the next jobs of a run when all have ended.
+/// How long the node waits for the next job of a run after all its jobs have ended.
 const STAYS: Span = Span::from_secs(2);
 
 impl Live {
-    /// The profiling run that has the pilot's node.
+    /// Returns the profiling run that has the pilot's node.
     pub fn profiling_at(&self, id: PilotId) -> Option<&ProfilingRun> {
         self.profiling.values().find(|run| run.pilot == Some(id))
     }
 
-    /// The pilot's node is gone.
+    /// Takes the pilot's node, which is gone, from its profiling run.
     pub fn lose_node(&mut self, id: PilotId) {
         self.profiling.values_mut().filter(|run| run.pilot == Some(id)).for_each(|run| run.pilot = None);
     }
 }
 
 impl Turn<'_> {
-    /// A job for the platform's profiling run, the one that is there or a new one.
+    /// Submits a job for the platform's profiling run, the present run or a new one.
     pub(in crate::engine) fn submit_profiling(
         &mut self,
         request: RequestId,
@@ -78,7 +79,8 @@ impl Turn<'_> {
         self.live.pilots_to_notify.extend(node);
     }
 
-    /// Sees to it that the run has a node, of the pilots there that could run its jobs the one that is free first.
+    /// Gives the run a node if it has none: of the platform's pilots that could run its jobs, the one that is
+    /// free first.
     pub(in crate::engine) fn find_node(&mut self, platform: PlatformId) {
         let Some(run) = self.live.profiling.get(&platform) else { return };
         let has_room = |id: PilotId| {
@@ -120,7 +122,7 @@ impl Turn<'_> {
         }
     }
 
-    /// The node is everybody's again.
+    /// Returns the node to general use.
     fn give_node_back(&mut self, id: PilotId) {
         if self.durable.pilots().get(&id).is_some_and(|pilot| pilot.drain.is_none()) {
             self.live.enlist(self.durable, id);
@@ -128,7 +130,7 @@ impl Turn<'_> {
         }
     }
 
-    /// What a pilot of a platform with a profiling run gets, if it has the run's node.
+    /// Leases tasks of the profiling run to a pilot that has the run's node; `None` for any other pilot.
     pub(in crate::engine) fn fill_profiling(&mut self, id: PilotId) -> Option<Vec<Bundle>> {
         if self.live.profiling.is_empty() {
             return None;
@@ -137,7 +139,7 @@ impl Turn<'_> {
         self.find_node(platform);
         let run = self.live.profiling.get(&platform).filter(|run| run.pilot == Some(id))?;
         let state = self.live.pilots.get(&id)?;
-        // What it had before ends first.
+        // Tasks that the pilot had before end first.
         let is_free = state.leases.keys().all(|job| run.slots.contains_key(job));
         if !is_free || !state.is_hungry || !state.is_synced || !self.gives_out() {
             return Some(Vec::new());
@@ -151,7 +153,8 @@ impl Turn<'_> {
         Some(bundles)
     }
 
-    /// Tasks of a job until its application's slots on the node are full: one job may follow another without a gap.
+    /// Takes tasks of a job until its application's slots on the node are full: one job may follow another
+    /// without a gap.
     fn take_for_profiling(&mut self, id: PilotId, job_id: JobId, n_slots: u64) -> Option<Bundle> {
         let job = self.durable.jobs().get(&job_id).filter(|job| !job.is_paused)?;
         let offer = PilotCapacity::new(self.settings, self.durable, self.live, self.now, id)?;
@@ -180,7 +183,7 @@ impl Turn<'_> {
         Some(Bundle { job: job_id, tried: job.tried(&tasks), tasks, is_given: false })
     }
 
-    /// A job is over: its run is, too, unless another one comes soon.
+    /// Notes that a job has ended. Its run ends too, unless another job comes soon.
     pub(in crate::engine) fn note_profiled(&mut self, id: JobId) {
         let Some(platform) = self.live.jobs.get(&id).and_then(|leases| leases.profiled_on) else {
             return;
@@ -192,7 +195,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Nothing more has come: the node is everybody's again.
+    /// Ends a run for which no further job has come: its node returns to general use.
     pub(in crate::engine) fn end_profiling(&mut self, platform: PlatformId) {
         let Some(run) = self.live.profiling.get(&platform) else { return };
         if run.goes_on() || self.now.since(run.ended_at) < STAYS {
@@ -201,7 +204,8 @@ impl Turn<'_> {
         self.dissolve_profiling(platform);
     }
 
-    /// There is no run any more: its node is everybody's again, and whoever has room takes what is left of its jobs.
+    /// Removes the platform's run: its node returns to general use, and the remaining tasks of its jobs run
+    /// where there is room.
     pub(in crate::engine) fn dissolve_profiling(&mut self, platform: PlatformId) {
         let Some(run) = self.live.profiling.remove(&platform) else { return };
         for id in run.slots.keys() {
@@ -214,12 +218,13 @@ impl Turn<'_> {
         self.stir_platforms();
     }
 
-    /// Whether the platform's run goes on and none of the pilots there will do.
+    /// Returns whether the platform's run goes on and has no node, because none of the pilots there is
+    /// suitable.
     pub(in crate::engine) fn wants_node(&self, id: PlatformId) -> bool {
         self.live.profiling.get(&id).is_some_and(|run| run.goes_on() && run.pilot.is_none())
     }
 
-    /// How many pilots the platform is to keep at least.
+    /// Returns the least number of pilots that the platform is to keep.
     pub(in crate::engine) fn n_pilots_min(&self, id: PlatformId, spec: &PlatformSpec) -> usize {
         let has_node = self.live.profiling.get(&id).is_some_and(|run| run.goes_on() && run.pilot.is_some());
         (spec.n_pilots_min as usize).max(usize::from(has_node))

@@ -1,4 +1,5 @@
-//! Serving a pilot: which job (matching), how many of its tasks (bundling), what fits it.
+//! Serves a pilot: chooses the job (matching) and the number of its tasks (bundling), as far as they fit the
+//! pilot.
 
 use std::collections::BTreeMap;
 
@@ -29,11 +30,11 @@ use crate::{
     time::Span,
 };
 
-/// Bundles of different jobs in one answer at most; a pilot that wants more pulls again.
+/// The most bundles in one answer, each of another job; a pilot that wants more pulls again.
 const N_BUNDLES_MAX: usize = 16;
 
 impl Turn<'_> {
-    /// Leases tasks to a pilot until it has enough, or nothing is left that fits.
+    /// Leases tasks to a pilot until it has enough, or no task is left that fits.
     pub(in crate::engine) fn fill(&mut self, id: PilotId) -> Vec<Bundle> {
         self.fill_profiling(id).unwrap_or_else(|| self.fill_any(id))
     }
@@ -56,16 +57,16 @@ impl Turn<'_> {
         let Some(mut offer) = PilotCapacity::new(settings, durable, live, self.now, id) else {
             return bundles;
         };
-        // Whoever asks with all cores at work is not compared with all that wait.
+        // A full pilot gets nothing, so there is no need to compare candidates.
         if kept.is_none() && offer.is_full() {
             return bundles;
         }
         let (mut choices, mut is_short) = first_choices(settings, &offer, (durable, live), id, kept);
         while bundles.len() < N_BUNDLES_MAX && has_room_for_templates(settings, durable, live, id, &bundles) {
-            // One bundle a job: after a second one the first would not have been cut at the job's tail.
+            // One bundle per job: with a second bundle the first would not have been cut at the job's tail.
             let mut best = next(live, &offer, &mut choices, (id, kept));
             if best.is_none() && std::mem::take(&mut is_short) && !live.keeps(id) && !offer.is_full() {
-                // Those that go first do not fill it.
+                // The shortlisted jobs do not fill the pilot.
                 choices = all_choices(settings, &offer, (durable, live), id);
                 choices
                     .retain(|choice| !is_served(&bundles, choice.candidate.job) || offer.n_room(choice) == 0);
@@ -97,7 +98,7 @@ impl Turn<'_> {
                 is_given: false,
             }));
             if is_doubted {
-                // One task shows whether its node is mended.
+                // One task shows whether the node of a suspected black hole has recovered.
                 break;
             }
             choice.n_ready -= n_tasks;
@@ -106,7 +107,7 @@ impl Turn<'_> {
             note_taken(&mut choices, divided, n_tasks);
             note_on_node(&mut choices, application, n_cores);
             if is_short {
-                // Who goes first may be another now.
+                // The ranking may have changed; it is computed again.
                 choices.clear();
             }
         }
@@ -118,14 +119,14 @@ impl Turn<'_> {
         state.is_some_and(|state| state.is_hungry && state.is_synced && state.takes_part) && self.gives_out()
     }
 
-    /// Whether anybody gets anything now.
+    /// Returns whether any pilot gets tasks now.
     pub(in crate::engine) fn gives_out(&self) -> bool {
         self.live.shutdown.is_none() && !self.live.is_in_grace()
     }
 
-    /// Looks at parked pulls again: of pilots that have something to be told, and of those that could
-    /// begin something that may be had since the last time. One who has no core free is not looked at:
-    /// it says so itself when a task ends.
+    /// Looks at parked pulls again: the pulls of pilots that are to be notified, and of pilots that could
+    /// start a task that has become ready since the last time. A pilot without a free core is not looked at:
+    /// it pulls by itself when a task ends.
     pub(in crate::engine) fn serve_parked(&mut self) {
         loop {
             for id in std::mem::take(&mut self.live.pilots_to_notify) {
@@ -155,7 +156,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Whether the pilot keeps what it has free for another job that does not go after this one.
+    /// Returns whether the pilot has reserved its free cores for another job that this job does not outrank.
     fn keeps_for_no_less(&self, pilot: PilotId, id: JobId) -> bool {
         let jobs = self.durable.jobs();
         let kept = self.live.pilots.get(&pilot).and_then(|state| state.reservation);
@@ -168,7 +169,7 @@ impl Turn<'_> {
         })
     }
 
-    /// Whether the pilot's platform is to take nothing of the job.
+    /// Returns whether the pilot's platform must take nothing of the job.
     fn is_closed(&self, pilot: PilotId, job: JobId) -> bool {
         let platform = self.durable.pilots().get(&pilot).map(|pilot| pilot.platform);
         let column = platform.and_then(|platform| self.live.plan.quotas.column(platform));
@@ -189,10 +190,10 @@ impl Turn<'_> {
         }
     }
 
-    /// Answers the pilot's parked pull, if it has one, with what it was sent and has not confirmed.
+    /// Answers the pilot's parked pull, if it has one, with the tasks that were sent to it and not confirmed.
     pub(in crate::engine) fn answer_parked(&mut self, id: PilotId) {
         if let Some(request) = self.live.unpark(id) {
-            // Its connection was open until now.
+            // The connection was open until now, so the pilot was alive.
             if let Some(state) = self.live.pilots.get_mut(&id) {
                 state.last_heard = self.now;
             }
@@ -202,9 +203,10 @@ impl Turn<'_> {
     }
 }
 
-/// The job to serve, taken from `choices`; `None` if none can be, or if the one whose turn it is waits for
-/// cores of this pilot that others would only take from it again and again, one after the other. Once the
-/// pilot keeps them, whose turn it is elsewhere changes nothing: a wide task would lose all again and again.
+/// Takes the job to serve from `choices`. Returns `None` if no job can be served, or if the first job waits
+/// for cores of this pilot that other jobs would otherwise take one after another: then the pilot reserves
+/// its cores. Once cores are reserved, a change of turns elsewhere does not end the reservation: a wide task
+/// would otherwise lose its cores again and again.
 fn next<'a>(
     live: &mut Live,
     offer: &PilotCapacity<'_>,
@@ -247,8 +249,8 @@ fn next<'a>(
     None
 }
 
-/// Jobs with ready tasks that the pilot can run: where that can be told at once those of which one goes first (`true`),
-/// else all.
+/// Returns jobs with ready tasks that the pilot can run. With `true` they are only the shortlist from which
+/// the first job comes, else all jobs that may be served in this answer.
 fn first_choices<'a>(
     settings: &Settings,
     offer: &PilotCapacity<'_>,
@@ -258,9 +260,9 @@ fn first_choices<'a>(
 ) -> (Vec<JobCandidate<'a>>, bool) {
     let here = PlatformUsage::of(settings, all, offer.pilot.platform, id);
     if offer.policies.matching.by_application().is_none() || kept.is_some() {
-        // Quotas are for jobs that wait, by how long they have.
+        // Quotas apply to waiting jobs and depend on their waiting time.
         let has_quotas = all.1.plan.quotas.column(offer.pilot.platform).is_some();
-        // Nothing of newcomers is sent ahead, so each takes a core at least.
+        // Nothing is prefetched of jobs that have not run yet, so each takes at least one core.
         let n = N_BUNDLES_MAX.min(offer.free().cores as usize);
         let first = first_in_line(all.0, all.1, (id, kept), n).filter(|_| !has_quotas);
         let jobs: &mut dyn Iterator<Item = JobId> = match first {
@@ -270,7 +272,7 @@ fn first_choices<'a>(
         return (choices(settings, (offer, &here), all, id, jobs), false);
     }
     match shortlist(offer, &here, all.1) {
-        // Of the first in line nothing may be for this pilot.
+        // Tasks that are kept apart or retried elsewhere may leave nothing for this pilot.
         Some(jobs) if !jobs.iter().any(|job| all.1.keeps_apart(*job) || all.1.retried.contains(job)) => {
             (choices(settings, (offer, &here), all, id, &mut jobs.into_iter()), true)
         }
@@ -278,7 +280,7 @@ fn first_choices<'a>(
     }
 }
 
-/// All jobs with ready tasks that the pilot can run.
+/// Returns all jobs with ready tasks that the pilot can run.
 pub(in crate::engine) fn all_choices<'a>(
     settings: &Settings,
     offer: &PilotCapacity<'_>,
@@ -289,7 +291,7 @@ pub(in crate::engine) fn all_choices<'a>(
     choices(settings, (offer, &here), all, id, &mut all.1.ready.iter().copied())
 }
 
-/// Those of the jobs.
+/// Returns those of `jobs` that have ready tasks that the pilot can run.
 pub(in crate::engine) fn choices<'a>(
     settings: &Settings,
     (offer, here): (&PilotCapacity<'_>, &PlatformUsage<'_>),
@@ -382,7 +384,8 @@ fn is_served(bundles: &[Bundle], job: JobId) -> bool {
     bundles.iter().any(|bundle| bundle.job == job)
 }
 
-/// A job that was served, if its turn may go on: then what comes free next is for it as well.
+/// Returns a job that was just served as a candidate again, if it has filled the pilot and has more ready
+/// tasks: cores that come free next may be for it as well.
 fn goes_on<'a>(
     live: &Live,
     offer: &PilotCapacity<'_>,
@@ -397,8 +400,8 @@ fn goes_on<'a>(
     Some(choice)
 }
 
-/// How many of the job's tasks its user's share of the platform leaves room for; any number once it is used up,
-/// for then nobody else has a better claim.
+/// Returns how many of the job's tasks the rest of its user's fair share of the platform allows; any number
+/// once the share is used up, because then no other user has a better claim.
 fn n_of_share(choice: &JobCandidate<'_>) -> u64 {
     let Candidate { user_held_here, user_share, .. } = choice.candidate;
     let left = user_share.map_or(0, |share| share.saturating_sub(user_held_here));
@@ -412,7 +415,8 @@ fn all_of(sets: &[TaskSet]) -> TaskSet {
     all
 }
 
-/// Takes tasks of the chosen job for the pilot: those that are to begin first, then others.
+/// Takes tasks of the chosen job for the pilot, as one set per bundle: tasks that are to start first, then
+/// others.
 fn take(live: &mut Live, offer: &PilotCapacity<'_>, choice: &JobCandidate<'_>, id: PilotId) -> Vec<TaskSet> {
     let job = choice.candidate.job;
     let mut excluded = live.not_for(id, job);
@@ -432,25 +436,27 @@ fn take(live: &mut Live, offer: &PilotCapacity<'_>, choice: &JobCandidate<'_>, i
     }
 }
 
-/// How many of the job's tasks are meant for the platform; any number once it takes over from others.
+/// Returns how many of the job's tasks its quota on the platform allows; any number once the platform takes
+/// over from other platforms.
 fn n_of_quota(choice: &JobCandidate<'_>) -> u64 {
     choice.quota.map(|quota| quota.n_left).filter(|n_left| *n_left > 0).unwrap_or(u64::MAX)
 }
 
-/// How many of the job's tasks the node is meant for; any number once its application has all of that.
+/// Returns how many of the job's tasks the node mix allows; any number once the application has all its
+/// cores.
 fn n_of_node(choice: &JobCandidate<'_>) -> u64 {
     let n_slots = |left: u64| left / u64::from(choice.job.request.needs.resources.cores).max(1);
     choice.node_left.map_or(u64::MAX, |left| n_slots(left).saturating_mul(choice.depth))
 }
 
-/// Seconds that a job's open tasks are expected to take together; nothing where nothing is known.
+/// Returns the seconds that a job's open tasks are expected to take together; 0 while no runtime is known.
 fn work_left(job: &Job) -> u64 {
     let mean = job.totals.wall_mean().unwrap_or(Span::ZERO);
     mean.0.saturating_mul(job.open.len()) / 1_000_000
 }
 
-/// What pilots keep for each user's jobs: theirs already, or they would get more elsewhere meanwhile. Who
-/// keeps, keeps for a job with ready tasks.
+/// Returns the cores that pilots have reserved for each user's jobs with ready tasks. They count as the
+/// user's already: otherwise the user would get more elsewhere in the meantime.
 fn kept_cores<'a>(durable: &'a Durable, live: &Live) -> BTreeMap<&'a str, u64> {
     let mut kept = BTreeMap::<&str, u64>::new();
     for id in live.reserved_jobs.intersection(&live.ready) {
@@ -461,7 +467,7 @@ fn kept_cores<'a>(durable: &'a Durable, live: &Live) -> BTreeMap<&'a str, u64> {
     kept
 }
 
-/// After tasks of this choice were given out: its user holds so many cores more.
+/// Updates the candidates after tasks of a user were given out: the user holds `n_cores` more cores.
 fn note_served(choices: &mut [JobCandidate<'_>], user: &str, n_cores: u64) {
     for choice in choices.iter_mut().filter(|choice| choice.candidate.user == user) {
         let Candidate { user_held_cores, user_held_here, .. } = &mut choice.candidate;
@@ -470,7 +476,8 @@ fn note_served(choices: &mut [JobCandidate<'_>], user: &str, n_cores: u64) {
     }
 }
 
-/// After so many tasks of a kind were given out: as many fewer of it are meant for the platform.
+/// Updates the candidates after tasks of a task class were given out: the class quota of the platform
+/// shrinks.
 fn note_taken(choices: &mut Vec<JobCandidate<'_>>, divided: QuotaPlace, n_tasks: u64) {
     for choice in choices.iter_mut().filter(|choice| choice.divided == divided) {
         if let Some(quota) = &mut choice.quota {
@@ -478,11 +485,12 @@ fn note_taken(choices: &mut Vec<JobCandidate<'_>>, divided: QuotaPlace, n_tasks:
             choice.candidate.is_dry = quota.n_left == 0;
         }
     }
-    // It takes over nothing.
+    // A throttled platform takes over nothing.
     choices.retain(|choice| !choice.quota.is_some_and(|quota| quota.is_shunned && quota.n_left == 0));
 }
 
-/// After tasks of an application were given out: so many cores fewer of the node are left for it.
+/// Updates the candidates after tasks of an application were given out: fewer cores of the node are left for
+/// it.
 fn note_on_node(choices: &mut [JobCandidate<'_>], application: &str, n_cores: u64) {
     for choice in choices.iter_mut().filter(|choice| choice.job.request.application == application) {
         let Some(left) = choice.node_left.map(|left| left.saturating_sub(n_cores)) else { continue };

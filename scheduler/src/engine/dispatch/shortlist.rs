@@ -1,4 +1,5 @@
-//! Jobs among which the best is, found without weighing every one: where many wait, a pull costs what few do.
+//! Finds the jobs that may go first in matching without a full comparison of all jobs, so that a pull stays
+//! cheap when many jobs wait.
 
 use std::cmp::{Ordering, Reverse};
 
@@ -15,14 +16,16 @@ use crate::{
     policy::matching::{Standing, application::Score},
 };
 
-/// Fewer are all weighed.
+/// With fewer ready jobs than this, all are compared.
 const N_READY_MIN: usize = 8;
 
-/// By what matching compares first: priority, share, quota, node, and how much the platform should serve the application.
+/// The criteria that matching compares first: priority, fair share, quota, node mix, and the score of the
+/// application on the platform.
 type Rank = ((Reverse<(i32, i32)>, bool, bool), (Standing, Reverse<Score>));
 
-/// Ready jobs that no other one goes before, on a platform where policies have said something of every one. `None`: all
-/// must be weighed. Pilots that keep cores change the order, so there must be none.
+/// Returns the ready jobs that no other job precedes, on a platform for which the plan has a quota and a
+/// score for every job. Returns `None` if all jobs must be compared. Reservations change the order, so there
+/// must be none.
 pub(in crate::engine) fn shortlist(
     offer: &PilotCapacity<'_>,
     here: &PlatformUsage<'_>,
@@ -35,11 +38,11 @@ pub(in crate::engine) fn shortlist(
         return None;
     }
     let standing = |row: &ClassQuota| here.standing(&row.kind.application, row.kind.needs.cores).0;
-    // Of rows that are looked at.
+    // The standing of each row that was looked at.
     let mut standings = vec![None; quotas.rows.len()];
     let mut best: Option<Rank> = None;
     let mut jobs = Vec::new();
-    // Priorities of users, who each have one: else what goes first of a user must be known, and whether it fits.
+    // All jobs of a user must have one priority: otherwise it matters which of them comes first, and fits.
     let mut of_users = vec![None; live.plan.n_users()];
     let is_one = of_users.len() == 1;
     let may_be_had = |leases: &JobLeases| !leases.ready.is_empty() && leases.profiled_on.is_none();

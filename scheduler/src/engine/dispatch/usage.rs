@@ -1,4 +1,5 @@
-//! What tasks hold where a pilot is: on its platform each user's, on its node each application's. Looked up once a pull.
+//! The cores in use where a pilot is: by each user on its platform, by each application on its node. Computed
+//! once per pull.
 
 use crate::{
     engine::{
@@ -11,15 +12,16 @@ use crate::{
     policy::matching::Standing,
 };
 
-/// See the module.
+/// The cores that tasks hold on a pilot's platform and node; see the module.
 pub(in crate::engine) struct PlatformUsage<'a> {
-    /// Cores of the platform that are meant for each user, by their places in the guide; `None`: for nobody.
+    /// Fair share of each user on the platform in cores, by the user's place in the plan; `None`: the plan
+    /// has no fair shares.
     shares: Option<&'a [u64]>,
-    /// Who had tasks that waited when these were meant.
+    /// Whether each user had waiting tasks when the plan was made.
     queued: &'a [bool],
-    /// Cores of it that tasks of each hold. Empty where nobody has a share.
+    /// Cores of the platform that tasks of each user hold. Empty without fair shares.
     held: Vec<u64>,
-    /// `None`: nobody says whom the node is meant for.
+    /// The node's mix and its use; `None`: the plan has no mix for the node.
     node: Option<NodeShare<'a>>,
 }
 
@@ -43,18 +45,18 @@ impl<'a> PlatformUsage<'a> {
         }
     }
 
-    /// Cores of the platform that tasks of the job's user hold; 0 where nobody has a share.
+    /// Returns the cores of the platform that tasks of the job's user hold; 0 without fair shares.
     pub(in crate::engine) fn held(&self, leases: &JobLeases) -> u64 {
         leases.user.and_then(|user| self.held.get(user)).copied().unwrap_or(0)
     }
 
-    /// Cores of it that are meant for him; `None`: as many as there are, or that is not known yet.
+    /// Returns the user's fair share of the platform in cores; `None` if it is unlimited or not yet known.
     pub(in crate::engine) fn share(&self, leases: &JobLeases) -> Option<u64> {
         let user = leases.user.filter(|user| self.queued.get(*user).is_some_and(|is_queued| *is_queued))?;
         self.shares?.get(user).copied()
     }
 
-    /// Whether he has all of them.
+    /// Returns whether the user holds the whole fair share.
     pub(in crate::engine) fn is_over(&self, leases: &JobLeases) -> bool {
         self.share(leases).is_some_and(|share| self.held(leases) >= share)
     }
@@ -65,7 +67,7 @@ impl<'a> PlatformUsage<'a> {
     }
 }
 
-/// O(jobs that hold some).
+/// Returns the cores that each user holds on the platform. O(jobs with tasks there).
 fn held_by_users(
     settings: &Settings,
     durable: &Durable,

@@ -1,4 +1,4 @@
-//! Jobs: submitted, paused, resumed, cancelled, retried, over.
+//! Jobs: submission, pause, resumption, cancellation, retry and end.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +21,7 @@ use crate::{
 };
 
 impl Turn<'_> {
-    /// Takes a job, of that platform's profiling run if one is named; gives it, if it is new.
+    /// Accepts a job, for the profiling run of `profiled_on` if that is given. Returns the id of a new job.
     pub(in crate::engine) fn submit_job(
         &mut self,
         request: RequestId,
@@ -50,7 +50,7 @@ impl Turn<'_> {
         Some(id)
     }
 
-    /// The number that comes next.
+    /// Returns the id of the next job.
     pub(in crate::engine) fn next_job(&self) -> JobId {
         JobId(self.durable.last_job().max(self.settings.last_job) + 1)
     }
@@ -105,7 +105,7 @@ impl Turn<'_> {
         self.answer(request, Answer::Changed { n_tasks, n_stale });
     }
 
-    /// Cancels open tasks; running ones are killed. Says how many.
+    /// Cancels open tasks; running ones are killed. Returns how many there were.
     pub(in crate::engine) fn cancel_tasks(&mut self, id: JobId, tasks: TaskSet, cause: CancelCause) -> u64 {
         let n_tasks = tasks.len();
         if n_tasks == 0 {
@@ -136,7 +136,8 @@ impl Turn<'_> {
         self.durable.jobs().get(&id).map_or(0, |job| job.open.len())
     }
 
-    /// A job of the knot that is not over or not meant, or another one that takes from one of the knot.
+    /// Returns a job that forbids the purge of the knot: one of the knot that has not ended or is not meant,
+    /// or another job that depends on the knot.
     fn who_needs(&self, knot: &BTreeSet<JobId>, meant: &BTreeSet<JobId>) -> Option<JobId> {
         let is_over = |id: &JobId| self.durable.jobs().get(id).is_none_or(|job| job.ended_at.is_some());
         let stays = knot.iter().find(|id| !meant.contains(id) || !is_over(id)).copied();
@@ -144,7 +145,7 @@ impl Turn<'_> {
         stays.or_else(|| outside().find(|id| !knot.contains(id)))
     }
 
-    /// Removes jobs that are over, and from which no other jobs take. Says how many tasks they had.
+    /// Removes jobs that have ended and on which no other jobs depend. Returns how many tasks they had.
     fn purge(&mut self, knot: &BTreeSet<JobId>, by: &str) -> u64 {
         let mut n_tasks: u64 = 0;
         for id in knot {
@@ -156,7 +157,8 @@ impl Turn<'_> {
         n_tasks
     }
 
-    /// Opens failed and cancelled tasks again: those asked for, or else all that failed.
+    /// Reopens failed and cancelled tasks: the given ones, or else all that failed. Returns the reopened
+    /// tasks by job.
     fn reopen_tasks(&mut self, id: JobId, asked: Option<TaskSet>) -> BTreeMap<JobId, TaskSet> {
         let Some(job) = self.durable.jobs().get(&id) else { return BTreeMap::new() };
         let tasks = match asked {
@@ -195,7 +197,7 @@ impl Turn<'_> {
         }
     }
 
-    /// When no task is open any more: forgets the job's leases and tells pilots to forget its template.
+    /// Closes a job without open tasks: forgets its leases and tells pilots to forget its template.
     pub(in crate::engine) fn close_if_over(&mut self, id: JobId) {
         if self.durable.jobs().get(&id).is_none_or(|job| job.ended_at.is_none()) {
             return;

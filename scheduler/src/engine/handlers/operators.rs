@@ -1,4 +1,4 @@
-//! What operators ask of platforms and allocations.
+//! Operators' requests for platforms and allocations.
 
 use crate::{
     engine::{
@@ -50,7 +50,7 @@ impl Turn<'_> {
                 }
             }
         }
-        // Tasks may begin now that could not before.
+        // Tasks may start now that could not before.
         self.live.stir_all();
         if self.durable.mode(id) == PlatformMode::Draining {
             self.drain_platform(id);
@@ -73,7 +73,7 @@ impl Turn<'_> {
         self.cancel_queued(id);
     }
 
-    /// Cancels what waits for its pilot on a platform, or for its turn to be asked for.
+    /// Cancels a platform's allocations that wait for their pilot, or that have not been requested yet.
     pub(in crate::engine) fn cancel_queued(&mut self, platform: PlatformId) {
         let there: Vec<AllocationId> = self.durable.allocations_there(platform).map(|(id, _)| id).collect();
         self.withdraw(platform, there.into_iter());
@@ -84,7 +84,8 @@ impl Turn<'_> {
         self.cancel_allocations(platform, &queued);
     }
 
-    /// Why nothing more may begin there, if that is so: what comes of earlier submissions is not wanted.
+    /// Returns the reason if nothing more may start there: allocations of earlier submissions are then not
+    /// wanted.
     pub(in crate::engine) fn winding_up(&self, platform: PlatformId) -> Option<DrainCause> {
         match (&self.live.shutdown, self.durable.mode(platform)) {
             (Some(_), _) => Some(DrainCause::Shutdown),
@@ -121,8 +122,8 @@ impl Turn<'_> {
         self.answer(request, Answer::Allocation(Box::new(view)));
     }
 
-    /// Counts an allocation as ended of whose platform nothing is heard, as an operator says so: its batch job may be there
-    /// still, and nobody but the operator can look.
+    /// Counts an allocation as ended at an operator's word, because nothing is heard of its platform: its
+    /// batch job may still be there, and only the operator can look.
     fn drop_forsaken(&mut self, request: RequestId, id: AllocationId) {
         let is_left_behind = self.durable.allocations().get(&id).is_some_and(|held| held.is_left_behind);
         let what = if is_left_behind { "is another one now" } else { "is not configured any more" };

@@ -1,4 +1,4 @@
-//! Operators set policies.
+//! Sets policies for operators.
 
 use crate::{
     engine::{
@@ -10,12 +10,12 @@ use crate::{
 };
 
 impl Turn<'_> {
-    /// The policies that go.
+    /// Returns the policies in force.
     pub(in crate::engine) fn policies(&self) -> Policies {
         self.durable.policies(self.settings.policies)
     }
 
-    /// An operator wants other policies. Non-preemptive: what pilots hold they keep.
+    /// Sets policies for an operator. Non-preemptive: pilots keep the tasks that they hold.
     pub(in crate::engine) fn set_policies(
         &mut self,
         request: RequestId,

@@ -1,4 +1,4 @@
-//! Profiles are declared and forgotten.
+//! Declares and forgets profiles of applications.
 
 use crate::engine::{
     interface::{
@@ -10,7 +10,7 @@ use crate::engine::{
 };
 
 impl Turn<'_> {
-    /// What was learned of an application on all platforms is forgotten; answers with what it was.
+    /// Forgets the measurements of an application on all platforms; answers with them.
     pub(in crate::engine) fn forget(&mut self, request: RequestId, application: String) {
         let Some(profile) = self.profile(&application).filter(|profile| !profile.platforms.is_empty()) else {
             return self.refuse(request, Refusal::NoProfile(application));
@@ -23,7 +23,8 @@ impl Turn<'_> {
 }
 
 impl Turn<'_> {
-    /// Somebody says what an application is like, or takes it back; answers with what is known of it then.
+    /// Declares properties of an application, or removes the declaration; answers with the profile after
+    /// that.
     pub(in crate::engine) fn declare(
         &mut self,
         request: RequestId,

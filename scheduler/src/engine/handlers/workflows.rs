@@ -1,4 +1,4 @@
-//! Workflows: jobs whose tasks wait for others. What ends lets others begin, or takes them with it.
+//! Workflows: jobs whose tasks wait for other tasks. When a task ends, others may start, or are cancelled.
 
 use std::collections::BTreeMap;
 
@@ -21,11 +21,11 @@ use crate::{
     ranges::TaskSet,
 };
 
-/// Tasks of jobs.
+/// Tasks by job.
 type Tasks = BTreeMap<JobId, TaskSet>;
 
 impl Turn<'_> {
-    /// Takes all stages, or none.
+    /// Accepts all stages, or none.
     pub(in crate::engine) fn submit_workflow(&mut self, request: RequestId, stages: Vec<Stage>) {
         let known = |stage: &Stage| self.durable.submission(stage.job.submission_key.as_deref()?);
         let known: Vec<JobId> = stages.iter().filter_map(known).collect();
@@ -66,7 +66,7 @@ impl Turn<'_> {
         self.answer(request, Answer::WorkflowSubmitted { jobs, is_repeat: false });
     }
 
-    /// Those that wait for what has failed already are to be looked at.
+    /// Marks tasks that were lost before this job came, so that the tasks that depend on them are looked at.
     fn note_lost_before(&mut self, id: JobId) {
         let Some(job) = self.durable.jobs().get(&id) else { return };
         for dependence in &job.request.after {
@@ -98,8 +98,8 @@ impl Turn<'_> {
         check(&shapes)
     }
 
-    /// Does what follows from tasks that have ended or were opened again: others are cancelled, become ready, or wait
-    /// again.
+    /// Applies the consequences of tasks that have ended or were reopened: other tasks are cancelled, become
+    /// ready, or wait again.
     pub(in crate::engine) fn settle_graph(&mut self) {
         let mut is_any_freed = false;
         while !self.live.graph.is_settled() {
@@ -111,7 +111,7 @@ impl Turn<'_> {
                     is_any_freed |= !freed.is_empty();
                     self.make_ready(follower, &freed);
                     if !blocked.is_empty() {
-                        // What it waits for is to be had anew.
+                        // The tasks for which it waits must run again first.
                         self.revoke(follower, &blocked, None);
                     }
                 }
@@ -122,7 +122,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Cancels what waits for those of these tasks that failed for good or were cancelled, and what waits for that.
+    /// Cancels the tasks that depend, directly or not, on those of these tasks that failed for good or were
+    /// cancelled.
     fn forsake(&mut self, changed: &Tasks) {
         let mut lost: Vec<(JobId, TaskSet)> = Vec::new();
         for (id, tasks) in changed {
@@ -161,7 +162,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Those of these tasks that can be opened again: not those that wait for what has failed and stays so.
+    /// Returns those of these tasks that can be reopened: not the tasks that depend on a task that stays
+    /// failed.
     pub(in crate::engine) fn reopenable(&self, id: JobId, mut tasks: TaskSet) -> TaskSet {
         let Some(job) = self.durable.jobs().get(&id) else { return TaskSet::new() };
         let mut cache = Backwards::new();
@@ -176,7 +178,7 @@ impl Turn<'_> {
         tasks
     }
 
-    /// How many tasks are done that wait for these by rule, directly or not: they ran without them.
+    /// Returns how many done tasks depend on these, directly or not: they ran without them.
     pub(in crate::engine) fn n_stale(&self, opened: &Tasks) -> u64 {
         let (mut stale, mut cache) = (Tasks::new(), Backwards::new());
         let mut new: Vec<(JobId, TaskSet)> = opened.iter().map(|(id, tasks)| (*id, tasks.clone())).collect();
@@ -196,8 +198,8 @@ impl Turn<'_> {
         stale.values().map(TaskSet::len).sum()
     }
 
-    /// Tasks of other jobs, and others of this one, that were cancelled because these had failed, which are to be
-    /// opened again: all for which nothing else is lost.
+    /// Returns the tasks to reopen together with the given ones: tasks of this and other jobs that were
+    /// cancelled because these had failed, and whose other dependencies are not lost.
     pub(in crate::engine) fn forsaken_by(&self, id: JobId, tasks: &TaskSet) -> Tasks {
         let (mut opened, mut cache) = (Tasks::from([(id, tasks.clone())]), Backwards::new());
         let mut new = vec![(id, tasks.clone())];

@@ -1,7 +1,8 @@
-//! Makes quotas: what is ready is divided among platforms by the law of the distribution layer.
+//! Makes the quota table: divides ready tasks among platforms by the policy of the distribution layer.
 //!
-//! [`Distribution::Adaptive`] divides all that is ready anew each time: nothing of it has begun, so it may still go
-//! anywhere. The others divide a job when it comes, and keep to that.
+//! [`Distribution::Adaptive`] divides all ready tasks anew each time: none of them has started, so each may
+//! still go anywhere. The other policies divide the tasks of a job when the job comes, and keep that
+//! division.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,23 +28,26 @@ use crate::{
     time::{Span, Time},
 };
 
-/// Kinds of tasks that are divided; more are left to whoever pulls, or the engine would be held up.
+/// The most task classes that are divided; tasks of other classes go to any pilot that pulls. Dividing more
+/// would hold up the engine.
 const N_KINDS_MAX: usize = 200;
 
-/// A job of which nobody has taken any for so many of its kind's shortest runtimes is free for all: those who should
-/// take it first may not be allowed to, or keep their cores for others.
+/// A job of which no task has been taken for this many of its class's shortest runtimes is open to all
+/// platforms: the platforms that should take it first may not be allowed to, or may keep their cores for
+/// others.
 const PATIENCE: f64 = 2.0;
 
-/// … but for no less than this …
+/// The least of that time.
 const PATIENCE_LEAST: Span = Span::from_secs(2);
 
-/// … and no more.
+/// The most of that time.
 const PATIENCE_MOST: Span = Span::from_secs(60);
 
-/// A platform that fails more often than another is tried again after so long.
+/// A throttled platform is probed again after this time.
 const TRIED_EVERY: Span = Span::from_secs(5);
 
-/// The quotas of what is ready now, and the row of each job. O(open jobs + kinds × platforms).
+/// Returns the quotas of the tasks that are ready now, and the row of each job. O(open jobs + classes ×
+/// platforms).
 pub(in crate::engine) fn quotas(
     question: &PlanInput,
     policy: Distribution,
@@ -56,7 +60,7 @@ pub(in crate::engine) fn quotas(
     if policy == Distribution::Adaptive2016
         && let Some(state) = field.law()
     {
-        // Its weights go on from job to job.
+        // The weights of this policy carry over from job to job.
         state.kinds.iter().for_each(|kind| _ = kinds.entry(kind.clone()).or_default());
     }
     let mut rows: Vec<(TaskClass, Ready<'_>)> = kinds.into_iter().collect();
@@ -75,19 +79,19 @@ pub(in crate::engine) fn quotas(
     (quotas, places.collect())
 }
 
-/// What is ready of a kind.
+/// The ready tasks of a class.
 #[derive(Default)]
 struct Ready<'a> {
     n: u64,
     jobs: Vec<ReadyJob<'a>>,
 }
 
-/// How much of it is a job's.
+/// The part of the ready tasks of a class that belongs to one job.
 struct ReadyJob<'a> {
     id: JobId,
     user: &'a str,
     n: u64,
-    /// It came since the quotas were made.
+    /// Whether it came after the previous quotas were made.
     is_new: bool,
 }
 
@@ -102,17 +106,17 @@ fn kinds(question: &PlanInput) -> BTreeMap<TaskClass, Ready<'_>> {
     kinds
 }
 
-/// Platforms with pilots that take part.
+/// The platforms with pilots that take part.
 struct Field<'a> {
     question: &'a PlanInput,
     platforms: Vec<PlatformId>,
-    /// Of each: what its pilots have, and how many have so much.
+    /// For each platform, the capacities of its pilots and the number of pilots with each.
     shapes: Vec<&'a [(Resources, u64)]>,
-    /// Seconds that what pilots hold will keep each busy.
+    /// Seconds for which the tasks that pilots hold will keep each platform busy.
     backlogs: Vec<f64>,
-    /// Tasks that pilots of each hold.
+    /// Number of tasks that pilots of each platform hold.
     held: Vec<u64>,
-    /// Those with open tasks.
+    /// Users with open tasks.
     users: BTreeSet<&'a str>,
 }
 
@@ -131,7 +135,7 @@ impl<'a> Field<'a> {
             let OpenJob { application, needs, .. } = &question.jobs[held.job];
             let cell = field.cell(application, needs, column);
             let n_running = held.n_staying.min(cell.n_slots);
-            // Those that run have done half of it, as far as anybody knows.
+            // Running tasks are assumed to be half done.
             let n_whole = held.n_staying as f64 - n_running as f64 / 2.0;
             let runtime_s = cell.runtime_s.unwrap_or(RUNTIME_UNKNOWN_S);
             field.backlogs[column] += n_whole * runtime_s / cell.n_slots.max(1) as f64;
@@ -157,7 +161,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// Rows for these kinds with what is left of the quotas of before.
+    /// Returns rows for these classes with the rest of the previous quotas.
     fn frame(&self, rows: &[(TaskClass, Ready<'_>)], before: &QuotaTable) -> QuotaTable {
         let row = |(kind, _): &(TaskClass, Ready)| {
             let was = before.row_of(kind).map(|row| &before.rows[row]);
@@ -187,7 +191,8 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// Jobs that came since, by their numbers, with their rows and how much of each is ready.
+    /// Returns the jobs that came after the previous quotas, in order of id, with their rows and their
+    /// numbers of ready tasks.
     fn new_jobs(&self, rows: &[(TaskClass, Ready<'_>)], before: &QuotaTable) -> Vec<(JobId, usize, u64)> {
         let is_anew = before.platforms != self.platforms;
         let of_row = |(row, (_, ready)): (usize, &(TaskClass, Ready<'_>))| {
@@ -199,7 +204,7 @@ impl<'a> Field<'a> {
         new
     }
 
-    /// All that is ready, so that all platforms end at nearly the same time.
+    /// Divides all ready tasks so that all platforms end at nearly the same time.
     fn divide_all(&self, rows: &[(TaskClass, Ready<'_>)], quotas: &mut QuotaTable, now: Time) {
         let n_ready: Vec<f64> = rows.iter().map(|(_, ready)| ready.n as f64).collect();
         quotas.rows.iter_mut().for_each(ClassQuota::shun);
@@ -230,9 +235,10 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// Whether a kind's users would have begun all of it sooner, by more than a task takes, if each user with open tasks
-    /// had the same part of all platforms, and nothing were meant for any. `rates`: tasks a second of the platforms. What
-    /// suits all together is not to be at the cost of who wants little.
+    /// Returns whether the users of a class would have started all its tasks sooner, by more than one
+    /// runtime, if each user with open tasks had the same part of all platforms and no quotas applied.
+    /// `rates`: tasks per second of the platforms. A division that suits the whole must not be at the cost of
+    /// a user who wants little.
     fn is_better_by_turns(&self, row: &ClassQuota, ready: &Ready<'_>, rates: &[f64]) -> bool {
         let n_users = self.users.len();
         if n_users < 2 || ready.n == 0 {
@@ -246,7 +252,7 @@ impl<'a> Field<'a> {
         as_meant_s > by_turns_s + best_runtime(row).unwrap_or(RUNTIME_UNKNOWN_S)
     }
 
-    /// Jobs that came since, by weights that say nothing of what was divided before.
+    /// Divides the tasks of jobs that came after the previous quotas; earlier divisions stay as they are.
     fn divide_new(
         &self,
         rows: &[(TaskClass, Ready<'_>)],
@@ -274,13 +280,14 @@ impl<'a> Field<'a> {
         quotas.law = law;
     }
 
-    /// The law of before, if it was of the same platforms: of this life of the manager, else as it was written down.
+    /// Returns the previous state of the weight policy, if it was for the same platforms: the state in
+    /// memory, else the recorded one.
     fn law(&self) -> Option<&WeightPolicyState> {
         let known = [&self.question.before.quotas.law, &self.question.law];
         known.into_iter().flatten().find(|state| state.platforms == self.platforms)
     }
 
-    /// That law for these kinds, or a new one.
+    /// Returns that state with rows for these classes, or a new one.
     fn law_of(&self, rows: &[(TaskClass, Ready<'_>)], profile: WeightMatrix) -> WeightPolicyState {
         let kinds: Vec<TaskClass> = rows.iter().map(|(kind, _)| kind.clone()).collect();
         let platforms = self.platforms.clone();
@@ -299,7 +306,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// Tasks a second that platforms finish of each kind, as far as can be told.
+    /// Returns the tasks per second that platforms finish of each class, by known or guessed runtimes.
     fn rates(&self, quotas: &mut QuotaTable) -> Table<f64> {
         let known = RuntimeModel::new(&self.question.facts, &self.platforms);
         let guesses: Vec<Vec<f64>> =
@@ -318,7 +325,7 @@ impl<'a> Field<'a> {
 
     fn matrix(&self, quotas: &QuotaTable, policy: Distribution) -> WeightMatrix {
         let cores: Vec<u64> = self.shapes.iter().map(|shapes| cores_of(shapes)).collect();
-        // By its slots where its tasks take several cores, or memory is what they lack.
+        // Scaled by the slots, because tasks may take several cores or lack memory.
         let of_slots = |row: usize, column: usize| {
             let cell = quotas.rows[row].cells[column];
             cell.runtime_s.map(|runtime_s| runtime_s * cores[column] as f64 / cell.n_slots.max(1) as f64)
@@ -334,7 +341,7 @@ impl<'a> Field<'a> {
         WeightMatrix::of(&runtimes.map_places(masked))
     }
 
-    /// Tasks that wait on each platform or are held there.
+    /// Returns the number of tasks that wait for each platform or are held there.
     fn queued(&self, quotas: &QuotaTable) -> Vec<u64> {
         let of_column = |column: usize| quotas.rows.iter().map(move |row| row.cells[column].n_left);
         let left = |column: usize| of_column(column).fold(0, u64::saturating_add);
@@ -343,19 +350,21 @@ impl<'a> Field<'a> {
 }
 
 impl ClassQuota {
-    /// Platforms that fail much more often than another count as if nearly all failed there.
+    /// Throttles platforms that fail much more often than another: nearly all attempts count as failing
+    /// there.
     fn shun(&mut self) {
         let least = QuotaCell::least_errors(self.cells.iter());
         self.cells.iter_mut().for_each(|cell| cell.is_shunned = cell.error_rate > least + SHUNNED_FROM);
     }
 
-    /// Some more, by these weights.
+    /// Adds tasks to the quotas, divided by these weights.
     fn add(&mut self, n_tasks: u64, weights: &Weights) {
         let parts = whole(n_tasks, weights.shares());
         self.cells.iter_mut().zip(parts).for_each(|(cell, n)| cell.n_left = cell.n_left.saturating_add(n));
     }
 
-    /// As many as are ready: what has come back is divided by the weights as well.
+    /// Adjusts the quotas to the number of ready tasks: tasks that have come back are divided by the weights
+    /// as well.
     fn level(&mut self, n_ready: u64) {
         let n_left = self.n_left();
         if n_left < n_ready {
@@ -367,12 +376,13 @@ impl ClassQuota {
 }
 
 impl QuotaCell {
-    /// If it is shunned it is given only what shows whether it is mended, now and then, whatever its share.
+    /// Limits a throttled platform to the tasks that show, now and then, whether it has recovered, whatever
+    /// its weight.
     fn ration(&mut self, now: Time, n_ready: u64) {
         if !self.is_shunned {
             return;
         }
-        // As long as it fails nothing it is tried on, with more each time.
+        // While nothing fails there, it is probed again at once, with more tasks each time.
         let is_due = self.n_since_loss > 0 || self.tried_at.is_none_or(|at| now.since(at) >= TRIED_EVERY);
         let n_tried = self.n_slots.saturating_add(self.n_since_loss);
         self.n_left = if is_due { n_ready.min(n_tried) } else { 0 };
@@ -382,8 +392,8 @@ impl QuotaCell {
     }
 }
 
-/// A fluid is on all cores at once, a task on one: those that would end after all else are not worth beginning.
-/// Whether there are any.
+/// Leaves out platforms on which a single task would end after all other work: the division treats work as a
+/// fluid on all cores at once, but a task runs on one. Returns whether there are any.
 fn leave_out_late(quotas: &QuotaTable, rates: &mut Table<f64>, division: &Division) -> bool {
     let last_end_s = division.last_end();
     let mut is_any = false;
@@ -401,19 +411,19 @@ fn leave_out_late(quotas: &QuotaTable, rates: &mut Table<f64>, division: &Divisi
     is_any
 }
 
-/// Seconds to a success where they are fewest, of those platforms that have room for it.
+/// Returns the seconds to a success on the fastest platform that has room for the class.
 fn best_runtime(row: &ClassQuota) -> Option<f64> {
     let known = row.cells.iter().filter(|cell| cell.n_slots > 0).filter_map(QuotaCell::success_s);
     known.reduce(f64::min)
 }
 
-/// How long jobs of a kind wait for those who should take them first.
+/// Returns how long jobs of a class wait for the platforms that should take them first.
 fn patience(best_s: Option<f64>) -> Span {
     let patience = best_s.map_or(Span::ZERO, |best_s| Span::from_secs_f64(best_s * PATIENCE));
     patience.max(PATIENCE_LEAST).min(PATIENCE_MOST)
 }
 
-/// So many seconds after, or before.
+/// Returns the time `spare_s` seconds after now; the time 0 if `spare_s` is negative.
 fn now_plus(now: Time, spare_s: f64) -> Time {
     if spare_s < 0.0 { Time(0) } else { now + Span::from_secs_f64(spare_s) }
 }
@@ -423,7 +433,8 @@ fn cores_of(shapes: &[(Resources, u64)]) -> u64 {
     cores.fold(0, u64::saturating_add)
 }
 
-/// So many in these shares, in whole numbers: what rounding leaves goes to those who lost most by it.
+/// Divides `n` by these shares into whole numbers; the rest from rounding goes to the shares that lost most
+/// by it.
 fn whole(n: u64, shares: &[f64]) -> Vec<u64> {
     let mut left = n;
     let floor = |share: &f64| {

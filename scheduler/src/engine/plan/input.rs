@@ -1,5 +1,5 @@
-//! What the policies that look at everything are asked, with all that they look at: nobody else's, so it may be
-//! answered beside the engine, which goes on by what they said before.
+//! The plan input: all that the planner looks at. It is a snapshot, so the plan may be computed beside the
+//! engine, which goes on by the previous plan.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -22,26 +22,26 @@ use crate::{
     time::Time,
 };
 
-/// See the module; [`PlanInput::answer`] is the answer.
+/// The plan input, see the module; [`PlanInput::answer`] is the plan.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PlanInput {
     pub(in crate::engine) number: u64,
     pub(in crate::engine) now: Time,
     pub(in crate::engine) policies: Policies,
     pub(in crate::engine) facts: Applications,
-    /// Those that are not over, by their numbers.
+    /// Jobs that have not ended, in order of id.
     pub(in crate::engine) jobs: Vec<OpenJob>,
     pub(in crate::engine) platforms: Vec<PlatformInput>,
     pub(in crate::engine) held: Vec<HeldTasks>,
-    /// Where nodes are mapped: pilots that take part with all cores of their nodes.
+    /// With a mapping policy: pilots that take part with all cores of their nodes.
     pub(in crate::engine) pilots: BTreeMap<PlatformId, Vec<PilotId>>,
-    /// What was said before.
+    /// The previous plan.
     pub(in crate::engine) before: PreviousPlan,
-    /// The law that went on from job to job when that was last written down.
+    /// The state of the weight policy that carries over from job to job, as it was last recorded.
     pub(in crate::engine) law: Option<WeightPolicyState>,
 }
 
-/// A job that is not over.
+/// A job that has not ended.
 #[derive(Clone, PartialEq, Debug)]
 pub(in crate::engine) struct OpenJob {
     pub(in crate::engine) id: JobId,
@@ -49,40 +49,40 @@ pub(in crate::engine) struct OpenJob {
     pub(in crate::engine) application: String,
     pub(in crate::engine) needs: Resources,
     pub(in crate::engine) is_paused: bool,
-    /// All its tasks are for a profiling run.
+    /// Whether all its tasks are for a profiling run.
     pub(in crate::engine) is_profiling: bool,
-    /// It came since it was last divided.
+    /// Whether it came after the previous division.
     pub(in crate::engine) is_new: bool,
-    /// Tasks that are not over.
+    /// Number of open tasks that are not blocked.
     pub(in crate::engine) n_open: u64,
-    /// Of them those that anybody may have.
+    /// Number of ready tasks.
     pub(in crate::engine) n_ready: u64,
 }
 
-/// A platform.
+/// A platform and its pilots.
 #[derive(Clone, PartialEq, Debug)]
 pub(in crate::engine) struct PlatformInput {
     pub(in crate::engine) id: PlatformId,
-    /// What a pilot there offers.
+    /// The resources that a pilot there offers.
     pub(in crate::engine) offered: Resources,
-    /// Pilots that are there or on their way.
+    /// Number of pilots that are there or on their way.
     pub(in crate::engine) n_live: u64,
-    /// What pilots that take part have, and how many have so much.
+    /// The capacities of pilots that take part, and the number of pilots with each.
     pub(in crate::engine) shapes: Vec<(Resources, u64)>,
 }
 
-/// What pilots of a platform hold of a job.
+/// The number of tasks of a job that pilots of a platform hold.
 #[derive(Clone, PartialEq, Debug)]
 pub(in crate::engine) struct HeldTasks {
     pub(in crate::engine) platform: PlatformId,
     /// Its place in [`PlanInput::jobs`].
     pub(in crate::engine) job: usize,
     pub(in crate::engine) n: u64,
-    /// … without what those hold that get nothing new any more.
+    /// Number of these tasks on pilots that still get new tasks.
     pub(in crate::engine) n_staying: u64,
 }
 
-/// What the policies said before, as far as they go on from there.
+/// The parts of the previous plan from which the next plan goes on.
 #[derive(Clone, PartialEq, Debug)]
 pub(in crate::engine) struct PreviousPlan {
     pub(in crate::engine) quotas: QuotaTable,
@@ -91,7 +91,7 @@ pub(in crate::engine) struct PreviousPlan {
 }
 
 impl PlanInput {
-    /// O(jobs × platforms + pilots).
+    /// Takes the snapshot. O(jobs × platforms + pilots).
     pub(in crate::engine) fn of(
         durable: &Durable,
         live: &Live,
@@ -114,27 +114,28 @@ impl PlanInput {
         }
     }
 
-    /// How long it may take to answer: cells of tables, each some microseconds.
+    /// Returns the size of the planner's tables in cells; each takes some microseconds.
     pub(in crate::engine) fn n_cells(&self) -> u64 {
         let n_known: usize = self.facts.learned.values().map(|known| known.len()).sum();
         let n_mapped: usize = self.pilots.values().map(Vec::len).sum();
         (self.jobs.len() * self.platforms.len() + n_known * self.platforms.len() + n_mapped) as u64
     }
 
-    /// How many tasks of an application a pilot of the platform runs well at a time.
+    /// Returns the parallel degree: how many tasks of an application a pilot of the platform runs well at a
+    /// time.
     pub(in crate::engine) fn degree(&self, id: PlatformId, application: &str) -> u32 {
         let ground = self.platforms.iter().find(|ground| ground.id == id);
         self.facts.degree(id, application, ground.map_or(1, |ground| ground.offered.cores))
     }
 
-    /// Jobs that could give out tasks to any pilot, now or later.
+    /// Returns the jobs that could give tasks to any pilot, now or later.
     pub(in crate::engine) fn open_jobs(&self) -> impl Iterator<Item = &OpenJob> {
         self.jobs.iter().filter(|job| !job.is_profiling && !job.is_paused && job.n_open > 0)
     }
 }
 
 impl OpenJob {
-    /// Cores that its open tasks would take if all ran at once.
+    /// Returns the cores that its open tasks would take if all ran at once.
     pub(in crate::engine) fn cores_wanted(&self) -> u64 {
         self.n_open.saturating_mul(u64::from(self.needs.cores))
     }
@@ -180,7 +181,7 @@ fn platforms(durable: &Durable, live: &Live) -> Vec<PlatformInput> {
 }
 
 fn held(durable: &Durable, live: &Live, jobs: &[OpenJob]) -> Vec<HeldTasks> {
-    // What has no room with the others does not wait for it.
+    // New tasks do not wait for the tasks of pilots that no longer take part.
     let mut leaving = BTreeMap::<(PlatformId, JobId), u64>::new();
     for (id, state) in live.pilots.iter().filter(|(_, state)| !state.takes_part) {
         let Some(platform) = durable.pilots().get(id).map(|pilot| pilot.platform) else { continue };

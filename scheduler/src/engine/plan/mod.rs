@@ -1,4 +1,4 @@
-//! The planner: which share of each platform each kind of task gets.
+//! Plans: which part of each platform is meant for each user, task class and application.
 
 pub mod distribute;
 pub mod input;

@@ -1,7 +1,9 @@
-//! Whose tasks each node's cores are meant for: the second level of sharing (paper 000, section 5.4), of what
-//! shares and quotas leave each application of a platform.
+//! Node mixes: the cores of each node that are meant for each application. This is the second level of
+//! sharing (paper 000, section 5.4): it divides the cores that fair shares and quotas leave each application
+//! of a platform.
 //!
-//! What is meant comes first where several could be served; no core waits for it.
+//! Where several applications could be served, those with cores left in the mix come first; no core waits for
+//! them.
 
 use std::collections::BTreeMap;
 
@@ -24,35 +26,36 @@ use crate::{
     resources::Resources,
 };
 
-/// Applications of a platform that are mapped at most, those with the most cores; all nodes are as much for others.
+/// The most applications of a platform that are mapped, those with the most cores; the others may use all
+/// nodes alike.
 const N_APPLICATIONS_MAX: usize = 6;
 
-/// What an application is to have on a platform.
+/// The part of a platform that is meant for an application.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(in crate::engine) struct Part {
-    /// Cores, of all its users.
+    /// Cores for all its users together.
     pub(in crate::engine) cores: u64,
     /// Cores of its widest task.
     pub(in crate::engine) widest: u64,
 }
 
-/// A platform to be mapped.
+/// A platform whose nodes are to be mapped.
 pub(in crate::engine) struct Cluster<'a> {
     pub(in crate::engine) platform: PlatformId,
     /// Cores of a node.
     pub(in crate::engine) cores: u64,
-    /// Its nodes.
+    /// The pilots of its nodes.
     pub(in crate::engine) pilots: Vec<PilotId>,
     pub(in crate::engine) parts: BTreeMap<&'a str, Part>,
 }
 
 impl NodeMixes {
-    /// What the pilot's node is meant for.
+    /// Returns the mix of the pilot's node.
     pub fn mix(&self, pilot: PilotId) -> Option<&NodeMix> {
         self.mixes.get(*self.of.get(&pilot)?)
     }
 
-    /// Maps a platform. Nodes whose mix is still wanted keep it (paper 000: redistribution).
+    /// Maps the nodes of a platform. Nodes whose mix is still wanted keep it (paper 000: redistribution).
     pub(in crate::engine) fn map(
         &mut self,
         policy: Mapping,
@@ -66,7 +69,7 @@ impl NodeMixes {
         }
         let first = self.mixes.len();
         let (mixes, mut n_left): (Vec<NodeMix>, Vec<u64>) = wanted.into_iter().unzip();
-        // Of the mixes of before, few as they are, which it is now.
+        // The new place of each previous mix; there are few of them.
         let mut now = BTreeMap::<usize, Option<usize>>::new();
         let mut others = Vec::new();
         for pilot in &cluster.pilots {
@@ -89,7 +92,7 @@ impl NodeMixes {
     }
 }
 
-/// Mixes, and on how many nodes each is to be.
+/// Returns the mixes and the number of nodes for each.
 pub(in crate::engine) fn mixes(
     policy: Mapping,
     cluster: &Cluster<'_>,
@@ -132,8 +135,9 @@ fn named(placed: &Placed, combinations: &[Combination], names: &[&str], cores: u
     all
 }
 
-/// Who may share a node. All of it, in equal pieces that tasks of each fill: in what is left over others would be, and
-/// nobody would learn what that company costs.
+/// Returns the applications that may share a node. They fill the whole node, in equal parts that tasks of
+/// each fill: other applications would run on any rest, and the effect of such co-runners could not be
+/// measured.
 fn combinations(
     cluster: &Cluster<'_>,
     names: &[&str],
@@ -161,13 +165,13 @@ fn combinations(
     all
 }
 
-/// Positive, as the policies ask for; the same for all of which nothing is known.
+/// Returns positive seconds, as the policies require; the same for all applications without a known runtime.
 fn seconds(known: Option<f64>) -> f64 {
     known.unwrap_or(RUNTIME_UNKNOWN_S).max(1e-6)
 }
 
-/// What there is to be mapped: platforms whose nodes have several cores. `divided`: the rows of jobs in the quotas.
-/// O(pilots + open jobs × platforms).
+/// Returns the platforms to map: those whose nodes have several cores. `divided`: the rows of jobs in the
+/// quota table. O(pilots + open jobs × platforms).
 pub(in crate::engine) fn clusters<'a>(
     question: &'a PlanInput,
     plan: &Plan,
@@ -184,7 +188,7 @@ pub(in crate::engine) fn clusters<'a>(
     question.platforms.iter().filter_map(cluster).collect()
 }
 
-/// By user, application and needs: cores that all open tasks would take.
+/// Cores that all open tasks would take, by user, application and needs.
 type Wants<'a> = BTreeMap<&'a str, BTreeMap<(&'a str, &'a Resources), u64>>;
 
 fn wants(question: &PlanInput) -> Wants<'_> {
@@ -197,7 +201,7 @@ fn wants(question: &PlanInput) -> Wants<'_> {
     wants
 }
 
-/// What a user wants of a platform, of what fits there.
+/// Returns the cores that a user wants on a platform, for tasks that fit there.
 fn wanted_there<'a>(
     wants: &BTreeMap<(&'a str, &'a Resources), u64>,
     capacity: &Resources,
@@ -211,8 +215,8 @@ fn wanted_there<'a>(
     there
 }
 
-/// What each application is to have of so many nodes of a platform: of each user's share, else of its equal part, and
-/// no more than is meant for the platform.
+/// Returns the part of each application on `n_nodes` nodes of a platform: the sum over its users of their
+/// fair shares, or of equal parts without fair shares, and no more than is meant for the platform.
 fn parts<'a>(
     plan: &Plan,
     wants: &Wants<'a>,
@@ -243,7 +247,8 @@ fn parts<'a>(
     parts
 }
 
-/// Shares that are no more than there is, each as much less: they may be of nodes that are still to come.
+/// Reduces shares in proportion if their sum is larger than `total`: they may include nodes that are still to
+/// come.
 fn scaled(total: u64, shares: Vec<u64>) -> Vec<u64> {
     let sum: u128 = shares.iter().map(|share| u128::from(*share)).sum();
     if sum <= u128::from(total) {
@@ -252,7 +257,8 @@ fn scaled(total: u64, shares: Vec<u64>) -> Vec<u64> {
     shares.into_iter().map(|share| (u128::from(share) * u128::from(total) / sum) as u64).collect()
 }
 
-/// Cores that tasks of each application take which are held there or meant for it; `None`: nobody says.
+/// Returns the cores of each application's tasks that are held on the platform or meant for it; `None`
+/// without quotas.
 pub(in crate::engine) fn meant<'a>(
     question: &'a PlanInput,
     plan: &'a Plan,
@@ -275,7 +281,7 @@ pub(in crate::engine) fn meant<'a>(
             add(&job.application, held.n, job.needs.cores);
         }
     }
-    // Those that nobody divides are for whoever pulls.
+    // Any platform may take jobs without a quota.
     let is_left = |job: &&OpenJob| !job.is_paused && !job.is_profiling && !divided.contains_key(&job.id);
     for job in question.jobs.iter().filter(is_left) {
         meant.insert(&job.application, u64::MAX);

@@ -1,5 +1,4 @@
-//! What the policies that look at everything say, for a while: worked out when users or pilots have come or
-//! gone, and looked up at each pull.
+//! The planner: computes a plan. It runs when users or pilots have come or gone, and pulls look the plan up.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -36,7 +35,7 @@ impl Planning for PlanInput {
 }
 
 impl PlanInput {
-    /// What the policies say. O(users × platforms + applications × platforms² + jobs + pilots).
+    /// Computes the plan. O(users × platforms + applications × platforms² + jobs + pilots).
     pub fn plan(&self) -> Plan {
         let scene = Scene::of(self);
         let mut plan = Plan { number: self.number, made_at: Some(self.now), ..Plan::default() };
@@ -70,8 +69,8 @@ impl PlanInput {
         plan
     }
 
-    /// Divides platforms among users that have something queued (paper 000, section 5.3). What others still run comes
-    /// free for these.
+    /// Divides platforms among users with ready tasks (paper 000, section 5.3). Cores on which tasks of other
+    /// users still run come free for these users.
     fn share(&self, scene: &Scene<'_>, plan: &mut Plan) {
         let Some(allocation) = self.policies.allocation else { return };
         let runtimes = scene.runtimes_of_users();
@@ -97,21 +96,22 @@ fn place(job: &OpenJob, divided: &BTreeMap<JobId, usize>) -> QuotaPlace {
     divided.get(&job.id).map_or(left, |row| QuotaPlace::In(*row))
 }
 
-/// Users with open tasks, their applications, and platforms with pilots, there or on their way.
+/// The users with open tasks, their applications, and the platforms with pilots that are there or on their
+/// way.
 struct Scene<'a> {
     question: &'a PlanInput,
     users: BTreeMap<&'a str, User<'a>>,
     platforms: Vec<PlatformId>,
-    /// Of each platform.
+    /// Cores of each platform.
     cores: Vec<u64>,
 }
 
 #[derive(Default)]
 struct User<'a> {
-    /// By application, cores that its open tasks would take if all ran at once.
+    /// Cores that its open tasks would take if all ran at once, by application.
     applications: BTreeMap<&'a str, u64>,
     cores_wanted: u64,
-    /// Some of them wait.
+    /// Whether some of its tasks are ready.
     is_queued: bool,
 }
 
@@ -136,9 +136,9 @@ impl<'a> Scene<'a> {
         self.users.is_empty() || self.platforms.is_empty()
     }
 
-    /// Seconds that a task of each user's (row) takes on each platform: the mean over its applications, by what is
-    /// open of each. Of those that differ in length each counts by its place among its own, or the longest would
-    /// decide alone.
+    /// Returns the seconds that a task of each user (row) takes on each platform (column): the mean over the
+    /// user's applications, by the cores of their open tasks. With several applications, each runtime is
+    /// taken relative to the application's mean, or the longest would decide alone.
     fn runtimes_of_users(&self) -> Table<f64> {
         let known = RuntimeModel::new(&self.question.facts, &self.platforms);
         let mut table = Table::new(self.users.len(), self.platforms.len(), 0.0);

@@ -1,5 +1,5 @@
-//! When the policies that look at everything are asked anew, and what happens when they have answered. Small
-//! questions are answered at once; large ones by whoever performs effects, and no pull waits for that.
+//! Replanning: decides when a new plan is due, and puts it in place. Small plan inputs are planned at once;
+//! large ones by the code that performs effects, and no pull waits for that.
 
 use std::collections::BTreeMap;
 
@@ -25,13 +25,13 @@ use crate::{
     time::{Span, Time},
 };
 
-/// What tasks show meanwhile is taken in after so long.
+/// A plan is replaced after this time at the latest, to take in new measurements.
 const LASTS_AT_MOST: Span = Span::from_secs(30);
 
-/// A question that is not answered after so long is asked anew.
+/// A plan that has not come after this time is requested again.
 const ANSWER_LIMIT: Span = Span::from_secs(60);
 
-/// Whether these policies need a guide. What is not divided between platforms needs no quotas.
+/// Returns whether these policies need a plan. Quotas need at least two platforms.
 fn is_needed(policies: &Policies, n_platforms: usize) -> bool {
     policies.allocation.is_some()
         || policies.mapping.is_some()
@@ -49,7 +49,7 @@ impl Live {
         }
     }
 
-    /// Whether others have something queued than when the guide was made. O(jobs with tasks that are ready).
+    /// Returns whether other users have ready tasks than when the plan was made. O(jobs with ready tasks).
     fn queued_are_others(&self) -> bool {
         let mut queued = vec![false; self.plan.queued.len()];
         for leases in self.ready.iter().filter_map(|id| self.jobs.get(id)) {
@@ -61,7 +61,7 @@ impl Live {
         queued != self.plan.queued
     }
 
-    /// A pilot of the platform has taken so many tasks of the job.
+    /// Notes that a pilot of the platform has taken tasks of the job.
     pub fn take_quota(&mut self, platform: PlatformId, job: JobId, n_tasks: u64, now: Time) {
         if let Some(pending) = &mut self.plan_schedule.pending {
             let taken = pending.taken.entry((platform, job)).or_default();
@@ -70,7 +70,7 @@ impl Live {
         let Some(leases) = self.jobs.get_mut(&job) else { return };
         match (leases.divided, self.plan.quotas.column(platform)) {
             (QuotaPlace::In(row), Some(column)) => {
-                // Who took it for want of others has not ended the wait for them.
+                // A platform that only takes over from others does not end the wait for them.
                 if self.plan.quotas.is_open(column, row, now) {
                     leases.waits_since = None;
                 }
@@ -81,7 +81,7 @@ impl Live {
         }
     }
 
-    /// A core of the platform stands for more vCPUs than before.
+    /// Notes that a core of the platform stands for more vCPUs than before.
     pub fn note_raised(&mut self, platform: PlatformId) {
         self.plan.quotas.note_raised(platform);
         if let Some(pending) = &mut self.plan_schedule.pending {
@@ -89,7 +89,7 @@ impl Live {
         }
     }
 
-    /// What other policies have said, or will say, counts no more.
+    /// Drops the plan of earlier policies, and a plan that is still to come.
     pub fn drop_guide(&mut self) {
         self.plan = Plan::default();
         self.jobs.values_mut().for_each(|leases| leases.user = None);
@@ -112,7 +112,7 @@ impl Live {
         }
     }
 
-    /// Where each job stands now, and since when what is ready of it waits.
+    /// Sets the place of each job in the quota table, and since when its ready tasks wait.
     fn note_places(&mut self, durable: &Durable, places: Vec<(JobId, QuotaPlace)>, now: Time) {
         let mut places = places.into_iter().peekable();
         let over_budget = limits::over_budget(durable);
@@ -127,14 +127,14 @@ impl Live {
             leases.waits_since = match leases.divided {
                 _ if leases.ready.is_empty() => None,
                 QuotaPlace::In(_) => leases.waits_since.or(Some(now)),
-                // Where nothing is kept from anybody, nobody begins to wait for others; platforms come and go.
+                // Without quotas no job starts to wait for certain platforms; platforms come and go.
                 QuotaPlace::Left => leases.waits_since,
                 QuotaPlace::NotYet => None,
             };
         }
     }
 
-    /// When the next job is free for all that is kept from some platform now.
+    /// Returns when the next job that is withheld from some platform becomes open to all platforms.
     fn next_given_up(&self, now: Time) -> Option<Time> {
         let free_at = self.jobs.values().filter_map(|leases| {
             let QuotaPlace::In(row) = leases.divided else { return None };
@@ -147,12 +147,13 @@ impl Live {
 }
 
 impl Turn<'_> {
-    /// Something has changed that policies look at.
+    /// Requests a new plan, because its input has changed.
     pub(in crate::engine) fn want_plan(&mut self) {
         self.live.want_plan(&self.policies(), self.now);
     }
 
-    /// Who has nothing queued has no share, and whoever has something again has one (paper 000, section 5.3).
+    /// Requests a new plan if other users have ready tasks now: a user without ready tasks has no fair share,
+    /// and gets one again with the next ready task (paper 000, section 5.3).
     pub(in crate::engine) fn note_queues(&mut self) {
         let may_differ = std::mem::take(&mut self.live.plan_schedule.queues_changed);
         if may_differ && self.policies().allocation.is_some() && self.live.queued_are_others() {
@@ -160,7 +161,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Asks the policies now, if they have not been asked in this life of the manager.
+    /// Requests a plan now, if none has been requested since the manager started.
     pub(in crate::engine) fn guide_first(&mut self) {
         let is_first = self.live.plan_schedule.n_asked == 0;
         if is_first && is_needed(&self.policies(), self.live.platforms.len()) {
@@ -169,11 +170,11 @@ impl Turn<'_> {
         }
     }
 
-    /// Asks the policies.
+    /// Takes a new plan input and has it planned.
     pub(in crate::engine) fn renew_plan(&mut self) {
         let plan_schedule = &mut self.live.plan_schedule;
         plan_schedule.due_at = None;
-        // One that was not answered is asked once more, and whichever answer comes first counts.
+        // An unanswered request is repeated with the same number; the first plan that comes counts.
         let number =
             plan_schedule.pending.as_ref().map_or(plan_schedule.n_asked + 1, |pending| pending.number);
         plan_schedule.n_asked = number;
@@ -188,7 +189,7 @@ impl Turn<'_> {
         }
     }
 
-    /// The policies have answered.
+    /// Puts a plan in place that has been computed elsewhere.
     pub(in crate::engine) fn planned(&mut self, answer: PlanAnswer) {
         if let Some(plan) = answer.plan() {
             self.take_plan(plan);

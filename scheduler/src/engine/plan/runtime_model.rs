@@ -1,5 +1,6 @@
-//! How long a task of an application takes on a platform, as far as can be told: measured or declared there, else
-//! from what it takes elsewhere and how the platforms compare for applications of its type.
+//! The runtime model: how long a task of an application takes on a platform. The runtime is measured or
+//! declared there, or else estimated from runtimes elsewhere and a comparison of the platforms for
+//! applications of its type.
 
 use std::collections::BTreeMap;
 
@@ -12,20 +13,20 @@ use crate::{
     policy::{distribution::RUNTIME_UNKNOWN_S, table::Table},
 };
 
-/// Applications that platforms are compared by, at most.
+/// The most applications by which platforms are compared.
 const N_COMPARED_MAX: usize = 200;
 
-/// Run times on these platforms.
+/// The runtimes on these platforms.
 pub struct RuntimeModel<'a> {
     facts: &'a Applications,
     platforms: &'a [PlatformId],
-    /// By type: the logarithm of how much longer tasks take on one platform (row) than on another (column), and by
-    /// how many applications that is known.
+    /// By job type: the sum of the logarithms of how many times longer tasks take on one platform (row) than
+    /// on another (column), and the number of applications in that sum.
     ratios: BTreeMap<Option<JobType>, Table<(f64, u32)>>,
 }
 
 impl<'a> RuntimeModel<'a> {
-    /// O(applications × platforms²).
+    /// Compares the platforms. O(applications × platforms²).
     pub fn new(facts: &'a Applications, platforms: &'a [PlatformId]) -> RuntimeModel<'a> {
         let mut runtimes = RuntimeModel { facts, platforms, ratios: BTreeMap::new() };
         let mut names: Vec<&str> = facts.declared.keys().map(String::as_str).collect();
@@ -56,13 +57,13 @@ impl<'a> RuntimeModel<'a> {
         }
     }
 
-    /// Measured or declared there, seconds.
+    /// Returns the measured or declared runtime there, in seconds.
     pub fn known(&self, application: &str, column: usize) -> Option<f64> {
         self.facts.runtime_s(self.platforms[column], application)
     }
 
-    /// Of each platform, seconds: known, or the best guess. Where nothing is known of the application it is the same
-    /// everywhere.
+    /// Returns the runtime on each platform in seconds: known, or the best guess. If nothing is known of the
+    /// application, it is the same everywhere.
     pub fn guess(&self, application: &str) -> Vec<f64> {
         let known: Vec<Option<f64>> =
             (0..self.platforms.len()).map(|column| self.known(application, column)).collect();
@@ -76,7 +77,8 @@ impl<'a> RuntimeModel<'a> {
         (0..known.len()).map(|column| known[column].unwrap_or_else(|| guess(column))).collect()
     }
 
-    /// From the platforms where it is known, by what applications of its type, else all, take there and here.
+    /// Estimates the runtime from the platforms where it is known, by the ratio of runtimes there and here of
+    /// applications of the same type, else of all types.
     fn by_ratio(&self, of_type: Option<JobType>, known: &[Option<f64>], column: usize) -> Option<f64> {
         let of = |of_type: Option<JobType>| {
             let ratios = self.ratios.get(&of_type)?;
@@ -89,7 +91,7 @@ impl<'a> RuntimeModel<'a> {
         of(of_type).or_else(|| of(None))
     }
 
-    /// Declared for platforms that are not these.
+    /// Returns the mean runtime that was declared for platforms that are not in the model.
     fn elsewhere(&self, application: &str) -> Option<f64> {
         let declared = self.facts.declared.get(application)?;
         mean(declared.times.values().map(|time| time.as_secs_f64()).filter(|seconds| *seconds > 0.0))

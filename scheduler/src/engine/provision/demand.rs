@@ -1,4 +1,5 @@
-//! How many pilots of a platform are there or on their way, and how many would find something to do.
+//! The demand for pilots: how many pilots of a platform are there or on their way, and how many would find
+//! work.
 
 use crate::{
     engine::{
@@ -12,12 +13,13 @@ use crate::{
     time::Time,
 };
 
-/// More jobs than this are not looked at to find out how many pilots are wanted: any one may decide it.
+/// The most jobs that are looked at to find out how many pilots are wanted; any one of them may decide it.
 pub(in crate::engine) const N_JOBS_LOOKED_AT: usize = 1000;
 
-/// How many pilots of a platform are there or may come, and how many of them have not come. A node whose agent
-/// has not come long after its mates brings none, unless each has its own place in the queue; nor does an allocation
-/// that has been held for long. O(allocations there), where they have several nodes.
+/// Returns how many pilots of a platform are there or may come, and how many of them have not come. A node
+/// whose agent has not come long after the others of its allocation brings no pilot, unless each node has its
+/// own place in the queue; an allocation that has been held for long brings none either. O(allocations
+/// there), where allocations have several nodes.
 pub(in crate::engine) fn n_pilots(
     settings: &Settings,
     durable: &Durable,
@@ -45,7 +47,8 @@ pub(in crate::engine) fn n_pilots(
     })
 }
 
-/// How many pilots of this capacity, up to `limit`, would find something to do beside those at work.
+/// Returns how many pilots of the platform, up to `limit`, would find work beside the pilots that are at
+/// work.
 pub(in crate::engine) fn n_hypothetical(
     settings: &Settings,
     durable: &Durable,
@@ -63,13 +66,13 @@ pub(in crate::engine) fn n_hypothetical(
     n_with_work(ready.collect(), &durable.offered(platform), limit)
 }
 
-/// How many pilots of this capacity, up to `limit`, find something to do among so many ready tasks that
-/// need this. O(jobs^2): it does not grow with tasks or pilots.
+/// Returns how many pilots of this capacity, up to `limit`, find work among the ready tasks, given by their
+/// needs and number. O(jobs²): the cost does not grow with tasks or pilots.
 fn n_with_work(mut ready: Vec<(&Resources, u64)>, capacity: &Resources, limit: usize) -> usize {
     let mut n = 0;
     while n < limit {
         let mut free = capacity.clone();
-        // As many pilots as take the same from each job, until one of the jobs runs out.
+        // The number of pilots that take the same tasks from each job, until one of the jobs runs out.
         let mut n_alike = (limit - n) as u64;
         let mut taken: Vec<u64> = Vec::with_capacity(ready.len());
         for (needs, n_ready) in &ready {
@@ -97,7 +100,7 @@ mod tests {
     use super::n_with_work;
     use crate::resources::Resources;
 
-    /// One pilot after the other.
+    /// Counts one pilot after the other.
     fn counted(mut ready: Vec<(Resources, u64)>, capacity: &Resources, limit: usize) -> usize {
         let has_work = |_: &usize| {
             let mut free = capacity.clone();

@@ -1,5 +1,6 @@
-//! Provisioning: how many allocations are wanted where, and what becomes of each. Intent first, then
-//! the act, then the outcome; what is unknown is left to the next listing by tag.
+//! Provisioning: how many allocations are wanted on each platform, and the fate of each. The intent is
+//! recorded first, then the request is made, then its outcome is recorded; the next listing by tag resolves
+//! an unknown outcome.
 
 pub mod demand;
 pub mod placement;
@@ -43,29 +44,29 @@ use crate::{
     time::{Span, Time},
 };
 
-/// Why an allocation ended of which its platform says no more.
+/// The reason for the end of an allocation when its platform gives no other.
 pub(in crate::engine) const GONE: &str = "its platform says that it has ended";
 
-/// Why an allocation ended for which its platform was never asked.
+/// The reason for the end of an allocation that was never requested from its platform.
 const WITHDRAWN: &str = "it was not wanted any more before its platform was asked for it";
 
-/// How often a platform is asked for what is there of ours though nothing should be: a submission may have taken
-/// effect later than anybody waited for, or the store may be an older one.
+/// How often a platform is asked for a listing although no allocation of ours should be there: a submission
+/// may have taken effect after the wait for it was over, or the store may be an older copy.
 const STRAYS_INTERVAL: Span = Span::from_secs(600);
 
-/// What a platform had no room for is asked for again after so long at the soonest.
+/// The least time before a platform is asked again for an allocation for which it had no room.
 const NO_ROOM_PAUSE: Span = Span::from_secs(10);
 
-/// … and when it has not answered that.
+/// How soon a platform is asked for a listing again after a listing has failed.
 const STRAYS_AGAIN: Span = Span::from_secs(60);
 
-/// A pilot that was answered asks again within this time, while it is there.
+/// A pilot that was answered pulls again within this time, while it is there.
 const BETWEEN_PULLS: Span = Span::from_secs(1);
 
-/// Pilots come back within this time after the manager has started: they try again every 20 seconds at least.
+/// Pilots come back within this time after the manager has started: they try again at least every 20 seconds.
 const COME_BACK: Span = Span::from_secs(25);
 
-/// So many listings in a row fail while a platform is away; fewer say nothing.
+/// The least number of failed listings in a row that shows that a platform was away.
 const N_UNLISTED_FOR_OUTAGE: u32 = 2;
 
 impl Turn<'_> {
@@ -93,7 +94,7 @@ impl Turn<'_> {
         self.answer(request, Answer::Attached(id));
     }
 
-    /// Something changed that may want more pilots: all platforms are looked at in this step.
+    /// Looks at all platforms in this step, after a change that may call for more pilots.
     pub(in crate::engine) fn stir_platforms(&mut self) {
         self.want_plan();
         self.live.placed = None;
@@ -103,7 +104,8 @@ impl Turn<'_> {
         }
     }
 
-    /// A platform's timer: asks for its listing, drains idle pilots, asks for more.
+    /// Handles a platform's timer: asks for its listing and load, drains idle pilots, withdraws unneeded
+    /// allocations and requests more.
     pub(in crate::engine) fn look_at_platform(&mut self, id: PlatformId) {
         let Some(spec) = self.durable.platforms().get(&id).cloned() else { return };
         let Some(state) = self.live.platforms.get_mut(&id) else { return };
@@ -123,8 +125,9 @@ impl Turn<'_> {
         }
     }
 
-    /// Asks for a listing while something is or may be there. Where submissions may take effect late, also once
-    /// in the life of a manager, and rarely after that: nobody else would find what nobody knows.
+    /// Asks for a listing while an allocation is or may be there. Where submissions may take effect late,
+    /// also asks once after the manager's start, and rarely after that: only a listing finds batch jobs that
+    /// no manager knows of.
     fn list_if_due(&mut self, id: PlatformId, spec: &PlatformSpec) {
         let is_used = self.durable.allocation_counts(id).n_there > 0;
         let Some(state) = self.live.platforms.get_mut(&id) else { return };
@@ -149,7 +152,7 @@ impl Turn<'_> {
         self.live.arm_platform(id, again_at);
     }
 
-    /// Asks for a listing in this step: something may have ended.
+    /// Asks for a listing in this step, because an allocation may have ended.
     pub(in crate::engine) fn list_soon(&mut self, id: PlatformId) {
         if let Some(state) = self.live.platforms.get_mut(&id) {
             state.listed_at = None;
@@ -157,9 +160,9 @@ impl Turn<'_> {
         self.live.arm_platform(id, self.now);
     }
 
-    /// Sends those away that have been idle for too long, the longest idle first, down to the minimum. A node
-    /// is only given back with its whole allocation: no pilot goes before all of them may. Who gets nothing because
-    /// all is withheld after a restart is not idle.
+    /// Drains pilots that have been idle for too long, the longest idle first, down to the minimum. A node is
+    /// only given back with its whole allocation, so no pilot leaves before all pilots of the allocation may.
+    /// Pilots that get nothing because tasks are withheld after a restart are not idle.
     fn drain_idle(&mut self, id: PlatformId, spec: &PlatformSpec) {
         if self.live.is_in_grace() {
             return;
@@ -178,7 +181,7 @@ impl Turn<'_> {
             };
             let Some(held) = self.durable.allocations().get(&allocation) else { continue };
             let (mates, n_nodes) = (self.durable.live_pilots(held), held.n_nodes_there as usize);
-            // One that was left behind is none of those that count.
+            // The nodes of an allocation that was left behind do not count.
             let n_nodes = if held.is_left_behind { 0 } else { n_nodes };
             if n_nodes <= n_spare
                 && seen.insert(allocation)
@@ -193,8 +196,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Takes back allocations that still wait when there has been no work for them for as long as a pilot may be
-    /// idle: they would begin only to leave, and their core-hours are kept for them. The newest first.
+    /// Cancels waiting allocations for which there has been no work for as long as a pilot may be idle: their
+    /// pilots would start only to leave, and core-hours are reserved for them. The newest go first.
     fn withdraw_unneeded(&mut self, id: PlatformId, spec: &PlatformSpec) {
         let (n_live, n_waiting) = n_pilots(self.settings, self.durable, self.live, (id, self.now));
         let limit = n_waiting.saturating_add(1);
@@ -229,14 +232,15 @@ impl Turn<'_> {
         }
     }
 
-    /// Asks for as many allocations as would find something to do, and for those that are always wanted. After a restart
-    /// much of what seems to wait is held by pilots that have not said so yet: until then only the latter.
+    /// Requests as many allocations as would find work, and the allocations that are always wanted. After a
+    /// restart, much of the work that seems to wait is held by pilots that have not reported yet: until they
+    /// have, only the latter are requested.
     fn ask_for_more(&mut self, id: PlatformId, spec: &PlatformSpec) {
         let is_known = !self.live.is_in_grace();
         let blocked_until = self.live.platforms.get(&id).map_or(Time(0), |state| state.blocked_until);
         if blocked_until > self.now {
             if let Some(policy) = self.policies().placement.filter(|_| is_known) {
-                // Others may have to do what was asked of it.
+                // Other platforms may have to do the work that was meant for this one.
                 self.n_placed(policy, id);
             }
             return self.live.arm_platform(id, blocked_until);
@@ -251,7 +255,7 @@ impl Turn<'_> {
         let wanted = wanted.saturating_sub(n_waiting).div_ceil(n_nodes);
         let wanted = match self.policies().placement {
             _ if !is_known => 0,
-            // No more than would find something to do, or what waits would be taken back and asked for again.
+            // No more than would find work: the others would be withdrawn and requested again.
             Some(policy) => self.n_placed(policy, id).min(wanted),
             None => wanted,
         };
@@ -282,7 +286,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Whether a pilot that lives no longer than that would find something to do, beside those that are to come.
+    /// Returns whether a pilot with this shorter walltime would find work beside the pilots that are to come.
     fn is_wanted_shorter(&self, id: PlatformId, spec: &PlatformSpec, walltime: Span) -> bool {
         let (_, n_waiting) = n_pilots(self.settings, self.durable, self.live, (id, self.now));
         let shorter = PlatformSpec { walltime: Some(walltime), ..spec.clone() };
@@ -335,8 +339,8 @@ impl Turn<'_> {
         self.live.arm_platform(platform, self.now);
     }
 
-    /// An allocation that ended, or was cancelled, while its submission was under way: what came of it is not
-    /// wanted.
+    /// Handles the outcome of a submission whose allocation has ended, or was cancelled, in the meantime: an
+    /// accepted batch job is cancelled.
     fn cancel_unwanted(&mut self, id: AllocationId, outcome: SubmitOutcome) {
         let Some(held) = self.durable.allocations().get(&id) else { return };
         let (platform, is_awaited) = (held.platform, held.may_be_there() && held.batch_id.is_none());
@@ -362,7 +366,8 @@ impl Turn<'_> {
         }
     }
 
-    /// A platform's connection waits for a person; once it does not any more, the platform is asked at once.
+    /// Notes that a platform's connection waits for a person; once it no longer waits, the platform is asked
+    /// at once.
     pub(in crate::engine) fn platform_waits(&mut self, id: PlatformId, why: Option<String>) {
         let now = self.now;
         let Some(state) = self.live.platforms.get_mut(&id) else { return };
@@ -375,8 +380,9 @@ impl Turn<'_> {
         }
     }
 
-    /// Notes whether a listing failed. The first that does not, after several that did, lifts the pause of what failed
-    /// meanwhile: that may work again, too. A listing that fails now and then says nothing of what else fails.
+    /// Notes whether a listing failed. The first success after several failures ends the pause of a platform
+    /// that failed in the meantime: its other operations may work again, too. Occasional failures of listings
+    /// say nothing about other failures.
     fn note_listing(&mut self, id: PlatformId, failure: Option<&String>) {
         let now = self.now;
         let Some(state) = self.live.platforms.get_mut(&id) else { return };
@@ -394,7 +400,8 @@ impl Turn<'_> {
         }
     }
 
-    /// A listing by tag resolves what is unknown, ends what is gone, and cancels what is not wanted.
+    /// Handles a listing by tag: resolves unknown outcomes, ends allocations that are gone, and cancels
+    /// unwanted ones.
     pub(in crate::engine) fn platform_listed(
         &mut self,
         id: PlatformId,
@@ -431,7 +438,7 @@ impl Turn<'_> {
                         was_listed,
                         at: self.now,
                     });
-                    // Another platform of the same account may have asked for it.
+                    // Another platform of the same account may have requested it.
                     let held = &self.durable.allocations()[&allocation];
                     let (platform, is_unused) = (held.platform, held.is_unused());
                     if self.winding_up(platform).is_some() && is_unused {
@@ -481,8 +488,9 @@ impl Turn<'_> {
         self.cancel_missed(id, unwanted);
     }
 
-    /// Whether the pilot has said something since then or just before, waits for an answer, or has not had the time
-    /// to come back since the manager started. On this host listings show all processes, so nobody is waited for.
+    /// Returns whether the pilot has spoken since `at` or just before, waits for an answer, or has not had
+    /// the time to come back since the manager started. Listings of this host show all processes, so no pilot
+    /// is waited for there.
     fn may_speak(&self, platform: PlatformId, pilot: PilotId, at: Time) -> bool {
         let Some(state) = self.live.pilots.get(&pilot) else { return false };
         let is_elsewhere = self.is_elsewhere(platform);
@@ -491,7 +499,8 @@ impl Turn<'_> {
         state.parked.is_some() || state.last_heard + BETWEEN_PULLS > at || may_come_back
     }
 
-    /// What the platform says is wrong with allocations is told when they come to nothing.
+    /// Notes errors that the platform reports for allocations; they are shown when an allocation comes to
+    /// nothing.
     fn note_troubles(&mut self, listed: &[ListedAllocation]) {
         for entry in listed {
             let held = self.durable.allocation_of(&entry.tag).filter(|(_, held)| held.may_be_there());
@@ -501,7 +510,8 @@ impl Turn<'_> {
         }
     }
 
-    /// It runs: its pilot is waited for, and not for ever.
+    /// Waits for the pilot of a running allocation, and releases the allocation if none comes within the join
+    /// limit.
     fn await_pilot(&mut self, id: AllocationId, asked_at: Time) {
         let held = &self.durable.allocations()[&id];
         if !held.is_unused() {
@@ -520,8 +530,8 @@ impl Turn<'_> {
         self.note_failure_of(id, Failed::Job, why, Span::ZERO);
     }
 
-    /// All pilots of an allocation were given up while it was suspended: once it runs again they have the time to speak
-    /// that any pilot has.
+    /// Waits for the pilots of an allocation that were all lost while it was suspended: once it runs again,
+    /// they have the usual heartbeat limit to speak.
     fn await_return(&mut self, id: AllocationId, asked_at: Time) {
         let held = &self.durable.allocations()[&id];
         let more_come = held.n_waiting() > 0 && self.durable.is_array(held.platform);
@@ -541,7 +551,7 @@ impl Turn<'_> {
         self.step.effects.push(Effect::Cancel { platform, batch_ids });
     }
 
-    /// Notes which allocations stand still, and since when.
+    /// Notes which allocations are suspended, and since when.
     fn note_suspended(&mut self, listed: &[ListedAllocation]) {
         for entry in listed.iter().filter(|entry| !entry.is_ended) {
             let Some((id, _)) = self.durable.allocation_of(&entry.tag) else { continue };
@@ -555,7 +565,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Of a job array tasks may have ended, begun or not. A platform may be slow to show all that it has accepted.
+    /// Notes that elements of a job array have ended, whether they had started or not. A platform may be slow
+    /// to list all that it has accepted, so early listings do not count.
     fn note_nodes(&mut self, id: AllocationId, n_nodes: Option<u32>, asked_at: Time) {
         let held = &self.durable.allocations()[&id];
         let is_late = held.submitted_at.is_some_and(|at| at + self.listing_lag(held.platform) < asked_at);
@@ -566,8 +577,8 @@ impl Turn<'_> {
         }
     }
 
-    /// When the submission of an allocation without an answer is over: whoever asked for it ended with the manager
-    /// of before, or a while later.
+    /// Returns when the submission of an unanswered allocation is over for certain: the process that made it
+    /// ended with the previous manager, or a while later.
     pub(in crate::engine) fn submitted_by(&self, id: PlatformId, held: &Allocation) -> Time {
         match held.intended_at < self.live.started_at {
             true => self.live.started_at + self.last_words(id),
@@ -579,7 +590,7 @@ impl Turn<'_> {
         self.durable.platforms().get(&id).map_or(LAST_WORDS, |spec| last_words(self.settings, spec))
     }
 
-    /// How long a platform may take to list what it has accepted.
+    /// Returns how long a platform may take to list an allocation that it has accepted.
     pub(in crate::engine) fn listing_lag(&self, id: PlatformId) -> Span {
         self.durable.platforms().get(&id).map_or(Span::ZERO, |spec| spec.poll_interval)
     }
@@ -596,8 +607,8 @@ impl Turn<'_> {
         self.live.timers.extend(waiting.into_iter().map(|task| (self.now, Timer::Retry(task))));
     }
 
-    /// `end`: why it ended, in the words of its batch system, where that says so. `was_unlisted`: only a listing that
-    /// lacked it says that.
+    /// Ends an allocation that is gone. `end`: the reason that its batch system gives, if any.
+    /// `was_unlisted`: the only evidence is a listing that lacked the allocation.
     fn allocation_is_gone(&mut self, id: AllocationId, end: Option<&str>, was_unlisted: bool) {
         let Some(allocation) = self.durable.allocations().get(&id) else { return };
         let (platform, pilots) = (allocation.platform, self.durable.live_pilots(allocation));
@@ -637,13 +648,13 @@ impl Turn<'_> {
         self.live.arm_platform(platform, self.now);
     }
 
-    /// Allocations of a platform are not wanted any more: one call takes away those whose ids are known, and those for
-    /// which it has not been asked yet are not asked for.
+    /// Cancels allocations of a platform that are no longer wanted: one call cancels all whose ids are known,
+    /// and requests that have not been made yet are withdrawn.
     pub(in crate::engine) fn cancel_allocations(&mut self, platform: PlatformId, ids: &[AllocationId]) {
         self.withdraw(platform, ids.iter().copied());
         let mut batch_ids = Vec::new();
         for id in ids {
-            // The id of one that was left behind may be another job's where its platform is asked now.
+            // The id of an allocation that was left behind may be another job's on the platform as it is now.
             let held = self.durable.allocations().get(id).filter(|held| !held.is_left_behind);
             batch_ids.extend(held.and_then(|held| held.batch_id.clone()));
             let why = "not wanted any more".into();
@@ -654,7 +665,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Of these allocations, those are not asked for any more whose turn has not come.
+    /// Withdraws the requests of these allocations that have not been made yet.
     pub(in crate::engine) fn withdraw(
         &mut self,
         platform: PlatformId,
@@ -671,7 +682,8 @@ impl Turn<'_> {
         }
     }
 
-    /// The manager ends: nothing new begins, pilots drain or stop, allocations without pilot are cancelled.
+    /// Starts the shutdown: nothing new starts, pilots drain or stop, and allocations without pilots are
+    /// cancelled.
     pub(in crate::engine) fn shut_down(&mut self, request: RequestId, is_urgent: bool) {
         let (mut requests, was_urgent) = self.live.shutdown.take().unwrap_or_default();
         requests.push(request);
@@ -689,22 +701,22 @@ impl Turn<'_> {
         }
     }
 
-    /// Answers who waits for the end once no pilot and no allocation is left.
+    /// Answers the requests for a shutdown once no pilot and no allocation is left.
     pub(in crate::engine) fn finish_shutdown(&mut self) {
         if self.live.shutdown.is_none() || !self.live.pilots.is_empty() {
             return;
         }
         self.keep_measured();
         let is_urgent = self.live.shutdown.as_ref().is_some_and(|(_, is_urgent)| *is_urgent);
-        // Nothing more is heard of a platform that is not attached; the next start asks by tag.
+        // A platform that is not attached reports nothing more; the next start asks by tag.
         let is_awaited = |a: &Allocation| {
             let state = self.live.platforms.get(&a.platform).filter(|state| state.is_attached);
             let is_attached = state.is_some();
             let is_unlisted = state.is_some_and(|state| state.unlisted.is_some());
             let is_hopeless = is_urgent && (is_unlisted || matches!(a.state, AllocationState::Unknown(..)));
-            // One that was cancelled before the platform had answered.
+            // An allocation that was cancelled before the platform had answered.
             let is_open = a.may_be_there() && a.batch_id.is_none();
-            // Pilots that came see to the others' end, but not to that of an array whose number nobody knows.
+            // Once pilots have come, the rest ends with them, except for a job array whose id is unknown.
             let is_array = self.durable.is_array(a.platform) && a.batch_id.is_none();
             let more_come = a.is_unused() || (is_array && a.came.len() < a.n_nodes as usize);
             (a.is_live() || is_open) && more_come && is_attached && !is_hopeless && !a.is_left_behind

@@ -1,5 +1,6 @@
-//! Which platforms the next allocations are asked of, where a policy says so (layer 2): all platforms are looked at
-//! together, so that what one of them will do is not asked of another as well.
+//! Chooses the platforms of the next allocations by a placement policy, if there is one (layer 2). All
+//! platforms are considered together, so that work that one of them will do is not requested from another as
+//! well.
 
 use std::{collections::BTreeMap, rc::Rc};
 
@@ -26,83 +27,84 @@ use crate::{
     time::{Span, Time},
 };
 
-/// Allocations for a group are placed in about so many lots; more are a lot of several at once.
+/// Allocations for a group are placed in about this many lots; a lot has several allocations where more are
+/// wanted.
 const N_LOTS: u64 = 64;
 
-/// Allocations that have waited for so many times the mean, and for this long, are not counted on.
+/// An allocation that has waited for this many times the mean, and for `OVERDUE_LEAST_S`, is not counted on.
 const OVERDUE: f64 = 2.0;
 
 const OVERDUE_LEAST_S: f64 = 60.0;
 
-/// A task takes so many seconds at least.
+/// The least runtime of a task, in seconds.
 const TASK_LEAST_S: f64 = 1e-6;
 
-/// What there is to do, and who could do it.
+/// The waiting work, and the platforms that could do it.
 pub(in crate::engine) struct PlacementProblem {
     sites: Vec<PlatformSupply>,
-    /// Tasks that the same platforms can run; those with the least choice first.
+    /// Groups of tasks that the same platforms can run, the groups with the fewest platforms first.
     groups: Vec<Group>,
 }
 
-/// A platform, whatever is to run there.
+/// A platform and its pilots, for any kind of task.
 struct PlatformSupply {
     id: PlatformId,
-    /// How long an allocation asked for now would wait, in seconds.
+    /// Expected queue wait of an allocation that is requested now, in seconds.
     wait_s: f64,
     n_nodes: u64,
-    /// Allocations that it may be asked for.
+    /// Number of allocations that may be requested from it.
     n_room: u64,
-    /// Pilots at work, and when they have done what they hold, in seconds from now.
+    /// Number of pilots at work, and when they have done the tasks that they hold, in seconds from now.
     at_work: (u64, f64),
-    /// Pilots that are to come, and when, in seconds from now.
+    /// Number of pilots that are to come, and when, in seconds from now.
     to_come: (u64, f64),
-    /// Those of them that are counted on.
+    /// Number of pilots to come that are counted on.
     n_counted: u64,
 }
 
 /// Tasks that the same platforms can run.
 struct Group {
-    /// Seconds of work, at the mean speed of the platforms, on one core.
+    /// Seconds of work on one core, at the mean speed of the platforms.
     work_s: f64,
-    /// Cores that no pilot is to come for.
+    /// Cores for which no pilot is to come.
     left: u64,
-    /// For how long nothing of one of their jobs has been given out, in seconds.
+    /// The longest time for which one of their jobs has been given nothing, in seconds.
     starved_s: f64,
-    /// What each platform is to them; `None`: it can run none of them.
+    /// How each platform suits the tasks; `None`: it can run none of them.
     fits: Vec<Option<Fit>>,
 }
 
-/// What a platform is to some tasks.
+/// How a platform suits a group of tasks.
 #[derive(Clone, Copy, Default)]
 struct Fit {
-    /// How much faster than on average of the platforms they run there.
+    /// Speed of the tasks there, relative to the mean of the platforms.
     speed: f64,
-    /// Cores of a pilot that they keep at work: memory may leave some without.
+    /// Cores of a pilot that they keep busy: lack of memory may leave some cores idle.
     cores: f64,
-    /// How long a task takes there, in seconds.
+    /// Runtime of a task there, in seconds.
     task_s: f64,
-    /// Cores that those would take which may run there, by what users have left to spend.
+    /// Cores of the tasks that may run there, as far as the budgets of their users allow.
     wanted: u64,
 }
 
-/// What one more allocation on a platform would change.
+/// The effect of one more allocation on a platform.
 pub(in crate::engine) struct Prospect {
     pub(in crate::engine) platform: PlatformId,
-    /// How long it would wait, in seconds.
+    /// Queue wait of the allocation, in seconds.
     pub(in crate::engine) wait_s: f64,
     pub(in crate::engine) with: Outlook,
     pub(in crate::engine) without: Outlook,
 }
 
-/// A job with tasks that wait.
+/// A job with waiting tasks.
 struct Waiting<'a> {
     job: &'a Job,
     n_ready: u64,
-    /// Seconds that a task takes on each platform.
+    /// Runtime of a task on each platform, in seconds.
     runtimes: Rc<[f64]>,
-    /// How many of them may begin on each platform; 0: none can.
+    /// Number of tasks that may start on each platform; 0: none can.
     allowed: Vec<u64>,
-    /// For how long nothing of it has been given out, in seconds.
+    /// The time for which the job has been given nothing, in seconds.
     starved_s: f64,
 }
 
@@ -111,12 +113,12 @@ impl Waiting<'_> {
         u64::from(self.job.request.needs.resources.cores).max(1)
     }
 
-    /// Cores that all of them would take at once.
+    /// Returns the cores that all of its tasks would take at once.
     fn cores_wanted(&self) -> u64 {
         self.n_ready.saturating_mul(self.cores())
     }
 
-    /// Seconds of work at the mean speed of the platforms, on one core.
+    /// Returns the seconds of work on one core, at the mean speed of the platforms.
     fn work_s(&self) -> f64 {
         let mean = self.runtimes.iter().sum::<f64>() / self.runtimes.len().max(1) as f64;
         self.cores_wanted() as f64 * mean
@@ -124,8 +126,8 @@ impl Waiting<'_> {
 }
 
 impl Turn<'_> {
-    /// How many allocations the policy asks of a platform now. All are placed together once a step, and platforms that
-    /// get some are looked at in it.
+    /// Returns how many allocations the policy requests from a platform now. All allocations are placed
+    /// together once per step, and the platforms that get some are looked at in the same step.
     pub(in crate::engine) fn n_placed(&mut self, policy: PilotPlacement, id: PlatformId) -> usize {
         if self.live.ready.is_empty() {
             return 0;
@@ -146,16 +148,16 @@ impl Turn<'_> {
 }
 
 impl PlacementProblem {
-    /// O(jobs × platforms + applications × platforms² + allocations that wait), and, with budgets of users, what
-    /// they hold.
+    /// Collects the problem. O(jobs × platforms + applications × platforms² + waiting allocations), and, with
+    /// budgets of users, the tasks that these hold.
     pub(in crate::engine) fn of(
         settings: &Settings,
         durable: &Durable,
         live: &Live,
         now: Time,
     ) -> PlacementProblem {
-        // Those too that a new manager has not attached yet: what waits there is not asked of others. One that is not
-        // attached after a while is not in the configuration any more, and nobody hears what comes of it.
+        // Also platforms that a new manager has not attached yet: their work is not requested from others. A
+        // platform that is not attached after a while is no longer configured, and nothing is heard of it.
         let is_attached = |id: &PlatformId| live.platforms.get(id).is_some_and(|state| state.is_attached);
         let may_be_attached = now < live.grace_until;
         let is_known = |id: &PlatformId| {
@@ -200,8 +202,8 @@ impl PlacementProblem {
         PlacementProblem { sites: specs.iter().map(ground).collect(), groups }
     }
 
-    /// How many allocations are asked of each platform: one lot after the other, until no more would find or be of
-    /// use.
+    /// Returns how many allocations to request from each platform: one lot after another, until no more would
+    /// find work or be of use.
     pub(in crate::engine) fn place(mut self, policy: PilotPlacement) -> BTreeMap<PlatformId, u64> {
         let mut placed = vec![0; self.sites.len()];
         for place in 0..self.sites.len() {
@@ -224,7 +226,8 @@ impl PlacementProblem {
         placed.filter(|(_, n)| *n > 0).collect()
     }
 
-    /// So many pilots of a platform do what the groups want, this one first.
+    /// Covers the cores that the groups want by `n_pilots` pilots of a platform, beginning with the group
+    /// `first`.
     fn cover(&mut self, place: usize, n_pilots: u64, first: usize) {
         let n_groups = self.groups.len();
         let mut part_left = 1.0;
@@ -242,8 +245,8 @@ impl PlacementProblem {
         }
     }
 
-    /// The platforms as a group sees them. Those whose queue does not move are asked for more only where no other has
-    /// room.
+    /// Returns the platforms as a group sees them. A platform whose queue does not move is asked for more
+    /// only where no other platform has room.
     fn sites_for(&self, group: &Group) -> Vec<Site> {
         let site = |(ground, fit): (&PlatformSupply, &Option<Fit>)| {
             let fit = fit.unwrap_or_default();
@@ -261,8 +264,8 @@ impl PlacementProblem {
         sites
     }
 
-    /// Pilots that are there, on their way or placed just now, as a group sees them. Those at work are not believed in
-    /// when they have taken nothing for as long as another platform would have taken.
+    /// Returns the pilots that are there, on their way or just placed, as a group sees them. Pilots at work
+    /// do not count if they have taken nothing of the group for as long as another platform would take.
     fn supplies_for(&self, group: &Group, sites: &[Site], placed: &[u64]) -> Vec<Supply> {
         let elsewhere_s = sites.iter().filter(|site| site.n_room > 0).map(|site| site.wait_s + site.task_s);
         let is_starved = group.starved_s > elsewhere_s.fold(f64::INFINITY, f64::min);
@@ -277,7 +280,7 @@ impl PlacementProblem {
         supplies.collect()
     }
 
-    /// The same in words that can be kept.
+    /// Returns the outlooks in a form that a record can keep.
     fn compared(&self, policy: PilotPlacement, durable: &Durable) -> Option<Compared> {
         let outlooks = self.outlooks();
         let without = outlooks.first()?.without.mean_end();
@@ -288,7 +291,8 @@ impl PlacementProblem {
         Some(Compared { policy, without, with: outlooks.iter().map(with).collect() })
     }
 
-    /// What one more allocation would change on each platform where there is work for it: of the most work.
+    /// Returns the effect of one more allocation on each platform that can run waiting tasks, for the group
+    /// with the most work.
     pub(in crate::engine) fn outlooks(&self) -> Vec<Prospect> {
         let none = vec![0; self.sites.len()];
         let prospect = |(place, ground): (usize, &PlatformSupply)| {
@@ -342,7 +346,7 @@ impl PlatformSupply {
         let (n_live, n_waiting) = n_pilots(settings, durable, live, (id, now));
         let n_idle = live.idle.range((id, Time(0), PilotId(0))..);
         let n_idle = n_idle.take_while(|(platform, ..)| *platform == id).count();
-        // Who is idle while tasks wait cannot take them.
+        // Pilots that are idle while tasks wait cannot run these tasks.
         let n_at_work = n_live.saturating_sub(n_waiting).saturating_sub(n_idle) as u64;
         let cores_there = (n_at_work as f64 * f64::from(durable.offered(id).cores)).max(1.0);
         let queue = Queue::of(durable, id, now);
@@ -366,13 +370,13 @@ impl PlatformSupply {
     }
 }
 
-/// Whether pilots of the platform can run tasks of the job to their end.
+/// Returns whether pilots of the platform can run tasks of the job to their end.
 fn can_run(settings: &Settings, spec: &PlatformSpec, job: &Job) -> bool {
     let outlives = |life| needed(job, life) + settings.walltime_margin <= life;
     job.request.needs.resources.fits_in(&spec.capacity) && spec.walltime.is_none_or(outlives)
 }
 
-/// Seconds of one core that what a platform's pilots hold takes there.
+/// Returns the core-seconds that the tasks that a platform's pilots hold take there.
 fn held_s(durable: &Durable, live: &Live, id: PlatformId) -> f64 {
     let held = live.held_on.range((id, JobId(0))..=(id, JobId(u64::MAX)));
     let seconds = held.filter_map(|((_, job), n)| {
@@ -383,14 +387,15 @@ fn held_s(durable: &Durable, live: &Live, id: PlatformId) -> f64 {
     seconds.sum()
 }
 
-/// A platform's allocations that wait.
+/// The waiting allocations of a platform.
 #[derive(Default)]
 struct Queue {
-    /// Seconds that they wait yet, the mean.
+    /// Mean of the seconds that they still wait.
     left_s: f64,
-    /// Seconds that the first has waited.
+    /// Seconds that the oldest has waited.
     oldest_s: f64,
-    /// Pilots of those that are not counted on: nobody knows whether they exist, or they have waited for too long.
+    /// Number of pilots that are not counted on: it is unknown whether their allocations exist, or these have
+    /// waited for too long.
     n_overdue: u64,
 }
 

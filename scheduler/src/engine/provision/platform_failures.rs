@@ -1,5 +1,6 @@
-//! Platforms that fail: they refuse what is asked of them, or what they accept comes to nothing. They are asked ever later,
-//! and for one allocation at a time, until one of them is proof that they work again.
+//! Failing platforms: they refuse requests, or the allocations that they accept come to nothing. A failing
+//! platform is asked at growing intervals, and for one allocation at a time, until one allocation proves that
+//! it works again.
 
 use crate::{
     engine::{
@@ -12,23 +13,26 @@ use crate::{
     time::{Span, Time},
 };
 
-/// So many times the wait after a first failure a platform is left alone that takes no more jobs: a minute.
+/// A platform that takes no more batch jobs is left alone for this many times the delay after a first
+/// failure: a minute.
 const FULL_DELAY_FACTOR: u64 = 60;
 
-/// A job that waits in a queue for so long begins later. Where there is room, batch systems begin jobs within this time.
+/// A batch job that has waited in a queue for this long starts later. Where there is room, batch systems
+/// start jobs within this time.
 const QUEUED_FOR: Span = Span::from_secs(30);
 
-/// What failed.
+/// The kinds of platform failures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::engine) enum Failed {
-    /// The platform did not accept what it was asked for, or nobody knows whether it did.
+    /// The platform did not accept a request, or it is unknown whether it did.
     Submission,
-    /// It accepted a job, and no pilot came of it.
+    /// The platform accepted a batch job, and no pilot came of it.
     Job,
 }
 
 impl Turn<'_> {
-    /// A platform works and takes no more jobs: a while later it is asked for one, which tells whether it does again.
+    /// Notes that a platform works but takes no more batch jobs: after a pause it is asked for one, which
+    /// shows whether it takes jobs again.
     pub(in crate::engine) fn note_full(&mut self, id: PlatformId, why: String) {
         let settings = self.settings;
         let Some(state) = self.live.platforms.get_mut(&id) else { return };
@@ -37,10 +41,10 @@ impl Turn<'_> {
         state.full = Some(why);
     }
 
-    /// Counts that an allocation came to nothing as a failure of its platform, which is left alone for `least` at least.
-    /// While a platform fails it is asked for one allocation at a time. So allocations that were asked for before it last
-    /// failed came to nothing for the same cause, and count as one failure together, however many they are.
-    /// Returns whether it is the first of them.
+    /// Counts an allocation that came to nothing as a failure of its platform, which is left alone for at
+    /// least `least`. A failing platform is asked for one allocation at a time. Allocations that were
+    /// requested before its last failure therefore came to nothing for the same cause, and count as one
+    /// failure together, however many they are. Returns whether this is the first of them.
     pub(in crate::engine) fn note_failure_of(
         &mut self,
         allocation: AllocationId,
@@ -53,7 +57,7 @@ impl Turn<'_> {
         let (id, asked_at) = (held.platform, held.intended_at);
         let Some(state) = self.live.platforms.get_mut(&id) else { return false };
         if state.waits_for_person.is_some() {
-            // It is no failure of the platform; who opens the connection ends the wait.
+            // This is no failure of the platform; the wait ends when a person opens the connection.
             state.blocked_until = self.now + settings.platform_delay_max;
             return false;
         }
@@ -77,8 +81,8 @@ impl Turn<'_> {
         !is_same
     }
 
-    /// A pilot came of an allocation. One that was asked for before its platform last failed says that jobs begin there,
-    /// and nothing of what failed.
+    /// Notes that a pilot came of an allocation. If the allocation was requested before its platform last
+    /// failed, the pilot only shows that batch jobs start there.
     pub(in crate::engine) fn note_pilot_came(&mut self, allocation: AllocationId) {
         let Some(held) = self.durable.allocations().get(&allocation) else { return };
         let (platform, asked_at, now) = (held.platform, held.intended_at, self.now);
@@ -87,14 +91,14 @@ impl Turn<'_> {
         if state.n_failures == 0 {
             return;
         }
-        // Of one whose jobs end at the end of their time only a task that is done is proof.
+        // Where batch jobs end at their time limit, only a task that is done is proof.
         if asked_at >= state.failed_at && !state.short_lived.is_for_time() {
             (state.n_failures, state.ends_jobs, state.last_failure) = (0, false, None);
         }
         self.live.arm_platform(platform, now);
     }
 
-    /// A listing that was asked for at that time shows a job that has not begun.
+    /// Notes that a listing that was requested at `asked_at` shows a batch job that has not started.
     pub(in crate::engine) fn note_queued(&mut self, allocation: AllocationId, asked_at: Time) {
         let Some(held) = self.durable.allocations().get(&allocation) else { return };
         let (platform, was_asked_at) = (held.platform, held.intended_at);
@@ -109,7 +113,8 @@ impl Turn<'_> {
         }
     }
 
-    /// A platform that has only refused what it was asked for works again when it shows a job that it has accepted since.
+    /// Notes that a platform that has only refused requests works again, if it lists a batch job that it has
+    /// accepted since.
     pub(in crate::engine) fn note_accepting(&mut self, id: PlatformId) {
         let Some(state) = self.live.platforms.get(&id) else { return };
         if state.n_failures == 0 || state.ends_jobs {
@@ -126,16 +131,17 @@ impl Turn<'_> {
 }
 
 impl PlatformState {
-    /// Whether it fails: nothing is asked of it but one allocation at a time. A job that has waited long in its queue since
-    /// the last failure says that it takes jobs again.
+    /// Returns whether the platform fails: then only one allocation at a time is requested. A batch job that
+    /// has waited long in its queue since the last failure shows that the platform takes jobs again.
     pub(in crate::engine) fn is_failing(&self) -> bool {
         self.n_failures > 0 && self.queued_at.is_none_or(|at| at <= self.failed_at)
     }
 }
 
 impl Live {
-    /// Whether a platform that fails was asked for an allocation since, of which nobody knows yet what becomes of it: no
-    /// more is asked for until then. One that waits in a long queue tells nothing for hours, so others may wait beside it.
+    /// Returns whether a failing platform was asked for an allocation since its last failure and the fate of
+    /// that allocation is still unknown; until it is known, no more are requested. An allocation in a long
+    /// queue shows nothing for hours, so others may wait beside it.
     pub(in crate::engine) fn is_on_trial(&self, durable: &Durable, id: PlatformId) -> bool {
         let failing = self.platforms.get(&id).filter(|state| state.is_failing());
         failing.is_some_and(|state| {
@@ -145,7 +151,8 @@ impl Live {
     }
 }
 
-/// Allocations of a platform that were asked for after that time, may be there, and of which no pilot has come.
+/// Returns the allocations of a platform that were requested after `at`, may be there, and of which no pilot
+/// has come.
 fn asked_since(durable: &Durable, id: PlatformId, at: Time) -> impl Iterator<Item = AllocationId> {
     let waiting = durable.allocations_there(id).filter(|(_, held)| held.is_live() && held.is_unused());
     waiting.filter(move |(_, held)| held.intended_at > at).map(|(id, _)| id)

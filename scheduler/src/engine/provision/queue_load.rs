@@ -1,4 +1,4 @@
-//! How busy platforms are, by their own word: asked where placement goes by it.
+//! How busy platforms say they are. They are asked where placement uses it.
 
 use crate::{
     engine::{
@@ -13,11 +13,11 @@ use crate::{
     time::{Span, Time},
 };
 
-/// What a platform says of it is not believed for longer.
+/// How long a platform's load is believed after it was reported.
 const LASTS: Span = Span::from_secs(600);
 
 impl Live {
-    /// How busy a platform is, if it has said so of late.
+    /// Returns how busy a platform is, if it has reported this recently.
     pub fn load(&self, id: PlatformId, now: Time) -> Option<QueueLoad> {
         let (load, at) = self.platforms.get(&id)?.load?;
         (now.since(at) <= LASTS).then_some(load)
@@ -25,7 +25,7 @@ impl Live {
 }
 
 impl Turn<'_> {
-    /// Asks how busy the platform is, where that decides something.
+    /// Asks the platform how busy it is, where this decides something.
     pub(in crate::engine) fn ask_load(&mut self, id: PlatformId, spec: &PlatformSpec) {
         let is_looked_at = self.durable.allocation_counts(id).n_there > 0 || !self.live.ready.is_empty();
         if self.policies().placement.is_none() || !is_looked_at {

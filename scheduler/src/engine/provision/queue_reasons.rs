@@ -1,4 +1,5 @@
-//! Why allocations wait, as their platforms say: shown until they begin, and told once each.
+//! The reasons that platforms give for waiting allocations: each is shown until the allocation starts, and
+//! notified once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,11 +15,12 @@ use crate::{
     time::{Span, Time},
 };
 
-/// One that has been held for so long is not waited for any more.
+/// An allocation that has been held for this long is not waited for any more.
 const HELD_LIMIT: Span = Span::from_secs(600);
 
 impl Turn<'_> {
-    /// Takes in why allocations of the platform wait. What begins, ends or is not listed any more waits for nothing.
+    /// Takes in the platform's reasons for waiting allocations. Reasons of allocations that have started,
+    /// ended or are no longer listed are dropped.
     pub(in crate::engine) fn note_queue_reasons(&mut self, id: PlatformId, listed: &[ListedAllocation]) {
         let mut now = BTreeMap::new();
         for entry in listed.iter().filter(|entry| !entry.is_ended && !entry.is_running) {
@@ -74,13 +76,14 @@ impl Turn<'_> {
 }
 
 impl Live {
-    /// Why the allocation waits, as its platform says.
+    /// Returns the platform's reason for the wait of the allocation.
     pub fn queue_reason(&self, id: AllocationId, held: &Allocation) -> Option<&QueueReason> {
         self.queue_reasons.get(&id).filter(|_| held.may_be_there() && held.is_unused())
     }
 
-    /// Allocations of the platform that have been held for so long that nobody waits for them. Those that were asked for
-    /// in the place of such ones and are held too are waited for: the platform holds whatever is asked for.
+    /// Returns allocations of the platform that have been held for so long that they are not waited for.
+    /// Allocations that were requested in their place and are held, too, are waited for: the platform holds
+    /// all requests.
     pub(in crate::engine) fn given_up(&self, durable: &Durable, id: PlatformId) -> BTreeSet<AllocationId> {
         let held = self.held_for_long.iter().filter_map(|allocation| {
             let reason = self.queue_reasons.get(allocation).filter(|reason| reason.is_given_up)?;

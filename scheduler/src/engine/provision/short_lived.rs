@@ -1,7 +1,8 @@
-//! Pilots that come and end before they have done anything. Something at their platform ends them: a full disk, a
-//! process killer, a policy of the site. No task is blamed for them, so without this each would be replaced at once, for
-//! ever. A platform where that happens again and again counts as failing: it is asked for one pilot at a time, ever later.
-//! So is one that ends jobs when their time is over, by a limit of which pilots are not told, before any task is done.
+//! Pilots that start and end before they have done anything. Something at their platform ends them: a full
+//! disk, a process killer, a policy of the site. No task is blamed for them, so each would otherwise be
+//! replaced at once, for ever. A platform where this happens again and again counts as failing: it is asked
+//! for one pilot at a time, at growing intervals. So does a platform that ends batch jobs at a time limit
+//! that pilots do not know, before any task is done.
 
 use crate::{
     engine::{
@@ -16,11 +17,12 @@ use crate::{
     time::{Span, Time},
 };
 
-/// A pilot that has lived so long has got over all that meets pilots at their start.
+/// A pilot that has lived for this long has passed all problems that pilots have at their start.
 const SETTLED: Span = Span::from_secs(60);
 
 impl Turn<'_> {
-    /// Whether pilots of the platform end at once, and none has lived for longer since.
+    /// Returns whether the platform keeps ending pilots at a time limit, or soon after their start while no
+    /// live pilot has lived for longer.
     pub(in crate::engine) fn ends_pilots(&self, id: PlatformId) -> bool {
         let short_lived = self.live.platforms.get(&id).map(|state| state.short_lived).unwrap_or_default();
         short_lived.is_failure() && (short_lived.is_for_time || !self.has_settled_pilot(id))
@@ -33,7 +35,8 @@ impl Turn<'_> {
             .any(|pilot| has_settled(self.durable, pilot, self.now))
     }
 
-    /// A report of the pilot was taken. Its platform lets pilots work if it tells more than what was preempted.
+    /// Notes that a report of the pilot was taken. If it has more than preempted tasks, the platform lets
+    /// pilots work.
     pub(in crate::engine) fn note_useful(
         &mut self,
         pilot: PilotId,
@@ -52,8 +55,9 @@ impl Turn<'_> {
         }
     }
 
-    /// The pilot has left or was given up, at `heard` at the latest, and nobody is blamed. If it was the last one of its
-    /// allocation, nobody wanted that, and it had hardly come, its platform may be the cause.
+    /// Notes that the pilot has left or was lost, at `heard` at the latest, and no task is blamed. If it was
+    /// the last pilot of its allocation, its end was not wanted, and it had hardly started, its platform may
+    /// be the cause.
     pub(in crate::engine) fn note_short_life(&mut self, id: PilotId, heard: Time, why: &str) {
         let Some(pilot) = self.durable.pilots().get(&id) else { return };
         let Some(held) = self.durable.allocations().get(&pilot.allocation) else { return };
@@ -64,7 +68,7 @@ impl Turn<'_> {
             return;
         }
         if pilot.n_accused > 0 {
-            // Those tasks count toward their job's `crash_limit`, unless the platform says that it was not them.
+            // These tasks count toward their job's `crash_limit`, unless the platform names another cause.
             return;
         }
         let is_last = self.durable.live_pilots(held).is_empty();
@@ -83,8 +87,9 @@ impl Turn<'_> {
         }
     }
 
-    /// An allocation ended in these words of its batch system. Where the platform ended it while tasks ran, no task is
-    /// blamed: it counts here if nothing was done, and its time was over or had hardly begun.
+    /// Notes that an allocation ended with these words of its batch system. Where the platform ended it while
+    /// tasks ran, no task is blamed: the end counts here if no task was done, and the allocation had reached
+    /// its time limit or had hardly started.
     pub(in crate::engine) fn note_end_by_platform(&mut self, id: AllocationId, words: &str) {
         let Some(held) = self.durable.allocations().get(&id) else { return };
         let (platform, asked_at, is_for_time) = (held.platform, held.intended_at, EndCause::is_time(words));
@@ -115,7 +120,8 @@ impl Turn<'_> {
         self.count_short_life(platform, (asked_at, is_for_time), what);
     }
 
-    /// An allocation that was asked for at that time has ended, and its pilots have done nothing.
+    /// Counts an allocation that was requested at `asked_at` and has ended although its pilots have done
+    /// nothing.
     fn count_short_life(&mut self, id: PlatformId, (asked_at, is_for_time): (Time, bool), what: String) {
         let settings = self.settings;
         let Some(state) = self.live.platforms.get_mut(&id) else { return };

@@ -1,7 +1,8 @@
-//! How many vCPUs a core of a platform stands for (paper 003, r_v/p): what its law says of what was seen in an
-//! interval, carried out by its pilots, which offer as many slots, or by the cloud, whose hosts have as many vCPUs.
+//! The vCPU ratio: how many vCPUs a core of a platform stands for (paper 003, r_v/p). The policy sets it by
+//! the measurements of an interval. Either the pilots apply it, by offering as many slots, or the cloud does,
+//! by giving its hosts as many vCPUs.
 //!
-//! Non-preemptive: where there are fewer, what runs goes on, and nothing begins until enough has ended.
+//! Non-preemptive: after a decrease, running tasks go on, and no task starts until enough have ended.
 
 use crate::{
     engine::{
@@ -27,18 +28,18 @@ use crate::{
     time::{Span, Time},
 };
 
-/// After too many failed, none are added for so many intervals.
+/// After an interval with too many failures, no vCPUs are added for this many intervals.
 const N_HELD: u64 = 4;
 
-/// Of the time of a core that all of its slots compete for no task can have more than its part, so a goal of all of it
-/// would never be missed: tasks that compute would share cores for ever.
+/// Where tasks compete for all slots of a core, each gets only its part of the core's time, so a goal of all
+/// of the time would never be missed: tasks that compute would share cores for ever.
 const CPU_GOAL: f64 = 0.9;
 
-/// A cloud that does not answer is asked again after that to put back what was there.
+/// How soon a cloud that does not answer is asked again to restore the former ratios.
 const RESTORE_AGAIN: Span = Span::from_secs(60);
 
 impl Turn<'_> {
-    /// What a report says of the pilot's platform.
+    /// Counts a report's results for the ratio of the pilot's platform.
     pub(in crate::engine) fn note_seen(&mut self, pilot: PilotId, results: &[JobResult]) {
         let Some(platform) = self.durable.pilots().get(&pilot).map(|pilot| pilot.platform) else { return };
         if self.scaling_of(platform).is_none() {
@@ -46,7 +47,7 @@ impl Turn<'_> {
         }
         for result in results {
             let cores = self.durable.jobs().get(&result.job).map_or(1, |j| j.request.needs.resources.cores);
-            // What the platform took away says nothing of how full it is.
+            // Attempts that the platform ended say nothing about how full it is.
             let counts =
                 |failure: &&FailedAttempt| !matches!(failure.kind.blame(), Blame::Nobody | Blame::Ended);
             let n_failed = result.failures.iter().filter(counts).count() as u64;
@@ -57,14 +58,14 @@ impl Turn<'_> {
         }
     }
 
-    /// So many attempts, or servers, have failed that report nothing.
+    /// Counts failed attempts, or failed servers, for which there is no report.
     pub(in crate::engine) fn note_lost(&mut self, platform: PlatformId, n_failed: u64) {
         if self.scaling_of(platform).is_some() {
             self.note_more(platform, Seen { n_ended: n_failed, n_failed, ..Seen::default() });
         }
     }
 
-    /// For so long tasks there wanted to compute and could not.
+    /// Adds the time for which tasks there wanted to compute and could not.
     pub(in crate::engine) fn note_starved_there(&mut self, platform: PlatformId, starved: Span) {
         if self.scaling_of(platform).is_some()
             && let Some(state) = self.live.platforms.get_mut(&platform)
@@ -79,7 +80,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Something else is wanted: what did not work before may work now.
+    /// Forgets earlier problems after the scaling settings have changed: a way that failed before may work
+    /// now.
     pub(in crate::engine) fn forget_troubles(&mut self, id: PlatformId) {
         if let Some(state) = self.live.platforms.get_mut(&id) {
             let Watch { due_at, is_asked, .. } = state.watch;
@@ -87,13 +89,13 @@ impl Turn<'_> {
         }
     }
 
-    /// What the operator wants of a platform that is there.
+    /// Returns the operator's scaling settings of a platform that is not detached.
     fn scaling_of(&self, id: PlatformId) -> Option<ScalingSpec> {
         let spec = self.durable.platforms().get(&id)?.scaling;
         spec.filter(|_| self.durable.mode(id) != PlatformMode::Detached)
     }
 
-    /// Sees to it that the platform's vCPUs are looked at, if there is something to look at.
+    /// Sets the timer of the platform's vCPU ratio, if there is anything to look at.
     pub(in crate::engine) fn arm_scaling(&mut self, id: PlatformId) {
         let scaled = self.durable.scaled(id);
         let is_changed = scaled.is_some_and(|held| held.ratio != Ratio::ONE || !held.former.is_empty());
@@ -106,7 +108,7 @@ impl Turn<'_> {
         self.live.arm_scaling(id, self.now + wait);
     }
 
-    /// A pilot whose slots may be other than it knows must know it.
+    /// Sends the pilot its number of slots, if the number may differ from the one that the pilot knows.
     pub(in crate::engine) fn tell_slots(&mut self, id: PilotId) {
         let Some(pilot) = self.durable.pilots().get(&id) else { return };
         let is_of_slots = |change: &ScalingChange| change.by == ScalingWay::Slots;
@@ -116,13 +118,13 @@ impl Turn<'_> {
         }
     }
 
-    /// The end of an interval: the law says what it has been like, and what follows.
+    /// Ends an interval: the policy judges the measurements and decides on the next ratio.
     pub(in crate::engine) fn scale(&mut self, id: PlatformId) {
         let Some(state) = self.live.platforms.get_mut(&id) else { return };
         state.watch.due_at = None;
         let mut seen = std::mem::take(&mut state.watch.seen);
         let starved = std::mem::take(&mut state.watch.starved);
-        // CPUs that tasks waited for are busy, though not with them.
+        // CPUs for which tasks waited are busy, though not with these tasks.
         let wall = Span(seen.wall.0.saturating_sub(starved.0));
         seen.wall = wall.max(seen.cpu.min(seen.wall));
         match self.scaling_of(id) {
@@ -170,7 +172,8 @@ impl Turn<'_> {
         self.settle_hosts(id);
     }
 
-    /// Cores that tasks take or could take there: those that its pilots hold and those that are ready.
+    /// Returns the cores that tasks take or could take there: the tasks that its pilots hold, and the ready
+    /// ones.
     fn demand(&self, id: PlatformId) -> u64 {
         let cores_of = |job: &JobId, n_tasks: u64| {
             let cores = self.durable.jobs().get(job).map_or(0, |job| job.request.needs.resources.cores);
@@ -188,7 +191,7 @@ impl Turn<'_> {
         held.chain(ready).fold(0, u64::saturating_add)
     }
 
-    /// Nobody wants other numbers of vCPUs any more.
+    /// Restores the ratio of one vCPU per core after the scaling settings were removed.
     fn unscale(&mut self, id: PlatformId) {
         let Some(scaled) = self.durable.scaled(id).cloned() else { return };
         if scaled.ratio != Ratio::ONE {
@@ -202,7 +205,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Asks for what the cloud's hosts are to have now, unless it has not answered yet: then it is asked again.
+    /// Asks the cloud to give its hosts the wanted ratio, unless it has not answered the last request: then
+    /// it is asked later.
     fn settle_hosts(&mut self, id: PlatformId) {
         let wanted = self.wanted_of_hosts(id);
         let scaled = self.durable.scaled(id).cloned().unwrap_or_default();
@@ -221,7 +225,7 @@ impl Turn<'_> {
         self.step.effects.push(Effect::Scale { platform: id, ratio: wanted, former: scaled.former });
     }
 
-    /// vCPUs a core that the cloud's hosts are to have; `None`: what they had before.
+    /// Returns the vCPUs per core that the cloud's hosts are to have; `None`: their former ratios.
     fn wanted_of_hosts(&self, id: PlatformId) -> Option<Ratio> {
         let is_of_hosts = self.scaling_of(id).is_some_and(|spec| spec.by == ScalingWay::Placement);
         let falls_back = self.live.platforms.get(&id).is_some_and(|state| state.watch.falls_back);
@@ -250,7 +254,8 @@ impl Turn<'_> {
         self.live.stir_all();
     }
 
-    /// What a cloud's hosts had when they were to be given so many vCPUs a core, or theirs again.
+    /// Handles the cloud's answer: the ratios that its hosts had when they were to get the ratio `asked`, or
+    /// their former ratios (`None`).
     pub(in crate::engine) fn ratios_answered(
         &mut self,
         id: PlatformId,
@@ -269,7 +274,7 @@ impl Turn<'_> {
             }
             (Err(ScaleTrouble::Refused(why)), Some(_)) => self.fall_back(id, why),
             (Err(ScaleTrouble::Refused(why) | ScaleTrouble::Unknown(why)), _) => {
-                // Some may have been given it.
+                // Some hosts may have been changed.
                 state.watch.set.clear();
                 state.watch.trouble = Some(why);
             }
@@ -300,7 +305,7 @@ impl Turn<'_> {
             }
         }
         if let Some(Provider { id: host, name, ratio }) = taken_back {
-            // Whoever gave it that wants it so.
+            // The cloud's own configuration has set the ratio back, so it stays.
             self.record(Record::RatiosRestored { platform: id, ids: vec![host], at: self.now });
             return self.fall_back(id, format!("host {name} has {ratio} again: its configuration says so"));
         }
@@ -308,13 +313,13 @@ impl Turn<'_> {
         if has_new {
             self.record(Record::RatiosFound { platform: id, providers: new, at: self.now });
         }
-        // Some are to be changed now that they are known, or none any more.
+        // Newly found hosts get the ratio now, or all hosts get their former ratios.
         if has_new || !is_wanted {
             self.settle_hosts(id);
         }
     }
 
-    /// The cloud's hosts are left alone; from the next interval on pilots do it.
+    /// Leaves the cloud's hosts alone; from the next interval on, the pilots apply the ratio.
     fn fall_back(&mut self, id: PlatformId, why: String) {
         let platform = self.durable.platform_name(id);
         if let Some(state) = self.live.platforms.get_mut(&id) {

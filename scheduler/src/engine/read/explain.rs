@@ -1,4 +1,4 @@
-//! `explain`: finds the reasons; their sentences are in [`crate::explain`].
+//! `explain`: finds the reasons; [`crate::explain`] has their sentences.
 
 use std::collections::BTreeSet;
 
@@ -102,7 +102,7 @@ impl Reader<'_> {
             None => Vec::new(),
         };
         if let Some((pilot, _)) = self.holder(task) {
-            // By what it got there, if anything was asked.
+            // The fair shares and quotas by which it got there, if there are any.
             reasons.extend(self.why_there(task.job, job));
             let platform = self.durable.pilots().get(&pilot).map(|held| held.platform);
             reasons.extend(platform.and_then(|platform| self.meant_for(pilot, platform)));
@@ -127,7 +127,7 @@ impl Reader<'_> {
         Ok(reasons)
     }
 
-    /// What the job's tasks wait for, where some do.
+    /// Returns the jobs for which the job's blocked tasks wait, if there are blocked tasks.
     fn why_blocked(&self, job: &Job, n_tasks: u64) -> Option<Reason> {
         let n_open = |on: &JobId| self.durable.jobs().get(on).map_or(0, |on| on.open.len());
         let on: BTreeSet<JobId> = job.request.after.iter().map(|dependence| dependence.on).collect();
@@ -135,7 +135,7 @@ impl Reader<'_> {
         (n_tasks > 0).then_some(Reason::JobBlocked { n_tasks, open })
     }
 
-    /// Which open tasks an open one waits for.
+    /// Returns the open tasks for which an open task waits.
     fn why_task_waits(&self, job: &Job, index: u64) -> Vec<Reason> {
         let mut reasons = Vec::new();
         for dependence in &job.request.after {
@@ -150,22 +150,23 @@ impl Reader<'_> {
         reasons
     }
 
-    /// For which task some of a job's were cancelled.
+    /// Returns the task whose failure or cancellation cancelled some tasks of the job.
     fn why_some_forsaken(&self, id: JobId, job: &Job) -> Option<Reason> {
         let first = TaskId { job: id, index: job.forsaken.first()? };
         let (before, has_failed) = self.began_forsaking(first)?;
         Some(Reason::JobForsaken { n_tasks: job.forsaken.len(), first, before, has_failed })
     }
 
-    /// For which other task this one was cancelled.
+    /// Returns the other task whose failure or cancellation cancelled this one.
     fn why_forsaken(&self, task: TaskId) -> Option<Reason> {
         let (before, has_failed) = self.began_forsaking(task)?;
         Some(Reason::TaskForsaken { before, has_failed })
     }
 
-    /// The task for whose end this one was cancelled in the end, if others lie between, and whether it has failed.
+    /// Returns the first task in the chain of dependencies that led to this task's cancellation, and whether
+    /// it has failed.
     fn began_forsaking(&self, task: TaskId) -> Option<(TaskId, bool)> {
-        /// So many tasks may lie between.
+        /// The most tasks that may lie between.
         const N_BETWEEN_MAX: usize = 1000;
         let mut found = None;
         for _ in 0..N_BETWEEN_MAX {
@@ -178,7 +179,7 @@ impl Reader<'_> {
         found
     }
 
-    /// The first of those that a task waited for in vain, and whether it has failed.
+    /// Returns the first task for which this one waited in vain, and whether it has failed.
     fn waited_in_vain_for(&self, task: TaskId) -> Option<(TaskId, bool)> {
         let job = self.durable.jobs().get(&task.job).filter(|job| job.forsaken.contains(task.index))?;
         let one = TaskSet::from(task.index..task.index.saturating_add(1));
@@ -195,7 +196,7 @@ impl Reader<'_> {
         leases.map_or(0, |leases| leases.intersection(&(0..task.index).into()).len())
     }
 
-    /// Why these tasks of the job, of which some are ready, are not being handed out.
+    /// Returns why these tasks of the job, of which some are ready, are not given out.
     fn why_ready(&self, id: JobId, job: &Job, tasks: &TaskSet) -> Vec<Reason> {
         let mut reasons = self.why_waiting(id, job);
         let ready =
@@ -212,7 +213,7 @@ impl Reader<'_> {
         let n_tasks = self.n_apart(id, job, &others);
         if n_tasks > 0 {
             if n_tasks == ready.len() {
-                // Room that there is is of no use to them.
+                // Free room is of no use to these tasks.
                 reasons.retain(|reason| !matches!(reason, Reason::SoonServed { .. }));
             }
             reasons.push(Reason::KeptApart { n_tasks });
@@ -230,7 +231,8 @@ impl Reader<'_> {
         reasons
     }
 
-    /// How many of the ready tasks no pilot that could run them may have beside what it holds.
+    /// Returns how many of the ready tasks must not run beside the present tasks of any pilot that could run
+    /// them.
     fn n_apart(&self, id: JobId, job: &Job, ready: &TaskSet) -> u64 {
         let Some(suspects) = self.live.suspects.get(&id).filter(|_| self.live.keeps_apart(id)) else {
             return 0;
@@ -246,7 +248,7 @@ impl Reader<'_> {
             .map_or(0, |apart| apart.intersection(&ready).len())
     }
 
-    /// Ready tasks that failed on all pilots that are free: others are to run them.
+    /// Returns the ready tasks that failed on all free pilots: other pilots are to run them.
     fn n_for_others(&self, id: JobId, job: &Job, ready: &TaskSet) -> TaskSet {
         if job.failed_at.is_empty() {
             return TaskSet::new();
@@ -265,7 +267,7 @@ impl Reader<'_> {
         avoided.map(|avoided| avoided.intersection(ready)).unwrap_or_default()
     }
 
-    /// The last pilots that were lost, or whose batch jobs were ended, while the task ran.
+    /// Returns the last pilots that were lost, or whose batch jobs were ended, while the task ran.
     fn ends(&self, trouble: &Trouble) -> Option<Reason> {
         const N_SHOWN: usize = 3;
         let end = |id: &PilotId| {
@@ -287,7 +289,7 @@ impl Reader<'_> {
         (!ends.is_empty()).then_some(Reason::EndedWith { ends })
     }
 
-    /// Pilots that have room for a task of the job when they are free.
+    /// Returns the pilots that have room for a task of the job when they are free.
     fn pilots_that_fit(&self, job: &Job) -> impl Iterator<Item = (PilotId, &Pilot)> {
         let needs = &job.request.needs.resources;
         let all = self.live.pilots.keys();
@@ -295,14 +297,14 @@ impl Reader<'_> {
             .filter(move |(_, pilot)| pilot.drain.is_none() && needs.fits_in(&pilot.node.capacity))
     }
 
-    /// Those of them where its user may have a task.
+    /// Returns the pilots that fit and on whose platform the job's user may have a task.
     fn pilots_for(&self, job: &Job) -> Vec<(PilotId, &Pilot)> {
         self.pilots_that_fit(job)
             .filter(|(_, pilot)| limits::n_allowed(self.durable, self.live, pilot.platform, job) > 0)
             .collect()
     }
 
-    /// Why the job's ready tasks are not being handed out.
+    /// Returns why the job's ready tasks are not given out.
     fn why_waiting(&self, id: JobId, job: &Job) -> Vec<Reason> {
         if job.is_paused {
             return vec![Reason::JobPaused { job: id }];
@@ -329,13 +331,13 @@ impl Reader<'_> {
         reasons
     }
 
-    /// Those that were not taken away.
+    /// Returns the platforms that are not detached.
     fn platforms(&self) -> impl Iterator<Item = (PlatformId, &PlatformSpec)> + Clone {
         let all = self.durable.platforms().iter().map(|(id, spec)| (*id, spec));
         all.filter(|(id, _)| self.durable.mode(*id) != PlatformMode::Detached)
     }
 
-    /// Why none of those pilots serves the job that may.
+    /// Returns why none of the pilots that may serve the job does.
     fn why_not_served(&self, id: JobId, job: &Job) -> Vec<Reason> {
         let needs = &job.request.needs.resources;
         let pilots = self.pilots_for(job);
@@ -359,7 +361,7 @@ impl Reader<'_> {
         let freest = offers.iter().max_by_key(|(_, offer)| needs.how_often_in(offer.free()));
         let free = freest.map_or_else(Resources::default, |(_, offer)| offer.free().clone());
         let mut reasons = Vec::new();
-        // One with room has it for others, or is left alone: that is told below.
+        // A pilot with room keeps it for others, or is a suspected black hole: the reasons below say this.
         if needs.how_often_in(&free) == 0 {
             let freest = freest.map(|(pilot, _)| *pilot);
             reasons.push(Reason::PilotsBusy { n_pilots, free, needs: needs.clone(), freest });
@@ -377,7 +379,7 @@ impl Reader<'_> {
         reasons
     }
 
-    /// Whether no platform that the job's tasks fit has pilots that live long enough for one.
+    /// Returns a reason if no platform that the job's tasks fit has pilots that live long enough for a task.
     fn walltimes_too_short(&self, job: &Job) -> Option<Reason> {
         let needs = &job.request.needs.resources;
         let fitting = self.platforms().map(|(_, spec)| spec).filter(|spec| needs.fits_in(&spec.capacity));
@@ -413,15 +415,15 @@ impl Reader<'_> {
         }
         let waiting = self.durable.allocations().values().filter(|a| a.is_live() && a.is_unused());
         let n_allocations = waiting.count() as u64;
-        // Pilots may be there where the user's budget is used up, which is told before.
+        // Pilots may be there where the user's budget is used up; the caller gives that reason before.
         if n_allocations > 0 || self.pilots_that_fit(job).next().is_none() {
             reasons.push(Reason::NoPilot { n_allocations });
         }
         reasons
     }
 
-    /// What keeps platforms from bringing more pilots that could run such a task: what fails there, which limits on
-    /// jobs they have told of, and why allocations wait.
+    /// Returns the reasons for which platforms bring no more pilots that could run the task: failures, and
+    /// why their allocations wait.
     fn why_no_more_pilots(&self, needs: &Resources) -> Vec<Reason> {
         let mut reasons = Vec::new();
         for (id, spec) in self.platforms().filter(|(_, spec)| needs.fits_in(&spec.capacity)) {
@@ -438,13 +440,13 @@ impl Reader<'_> {
         Some(Reason::PilotKeeps { pilot, job, needs, free: offer.free().clone() })
     }
 
-    /// The job that the matching policy gives to a pilot before this one, if there is one.
+    /// Returns the job that the matching policy serves on a pilot before this one, if there is one.
     fn first_in_line(&self, id: JobId, pilot: PilotId, offer: &PilotCapacity<'_>) -> Option<Reason> {
         let choices = all_choices(self.settings, offer, (self.durable, self.live), pilot);
         let (matching, candidates) =
             (offer.policies.matching, || choices.iter().map(|choice| &choice.candidate));
         let own = candidates().find(|own| own.job == id)?;
-        // Of a job that waits for one of the same user, that one is told: it is not compared with others' jobs.
+        // A job of the same user that goes first is named: this one is not compared with other users' jobs.
         let of_user = || candidates().filter(|one| one.user == own.user && one.outranks(own));
         let first = match matching.choose(of_user()) {
             Some(at) => of_user().nth(at)?,
@@ -459,7 +461,7 @@ impl Reader<'_> {
         })
     }
 
-    /// What a pilot is given first of all that waits, and before what.
+    /// Returns the job that a pilot serves next, and the job that comes after it.
     fn next_of(&self, pilot: PilotId) -> Option<Reason> {
         let offer = PilotCapacity::new(self.settings, self.durable, self.live, self.now, pilot)?;
         let mut choices = all_choices(self.settings, &offer, (self.durable, self.live), pilot);
@@ -517,7 +519,7 @@ impl Reader<'_> {
         Ok(reasons)
     }
 
-    /// Why the pilot gets one task at a time, if that is so.
+    /// Returns why the pilot gets one task at a time, if it is a suspected black hole.
     fn why_doubted(&self, pilot: PilotId) -> Option<Reason> {
         let state = self.live.pilots.get(&pilot).filter(|state| state.is_doubted)?;
         let n_failures = self.durable.pilots().get(&pilot)?.fortune.n_in_a_row;
@@ -525,7 +527,7 @@ impl Reader<'_> {
         Some(Reason::PilotDoubted { pilot, n_failures, next_in })
     }
 
-    /// What does not work with a platform; one that rests is not tried again.
+    /// Returns the failures of a platform; only an active platform is tried again.
     fn what_fails(&self, id: PlatformId, name: &str) -> Vec<Reason> {
         let Some(state) = self.live.platforms.get(&id) else { return Vec::new() };
         let platform = || name.to_owned();
@@ -552,7 +554,7 @@ impl Reader<'_> {
         unlisted.into_iter().chain(fails).chain(full).collect()
     }
 
-    /// Why allocations of the platform wait, as it says.
+    /// Returns the reasons that the platform gives for its waiting allocations.
     fn what_queues_say(&self, id: PlatformId, name: &str) -> impl Iterator<Item = Reason> {
         let say = |view: crate::engine::interface::views::QueueReasonView| Reason::QueueSays {
             platform: name.to_owned(),
@@ -564,7 +566,7 @@ impl Reader<'_> {
         self.queue_reasons(id).into_iter().map(say)
     }
 
-    /// How many vCPUs its cores stand for, and why.
+    /// Returns how many vCPUs a core of the platform stands for, and why.
     fn vcpus(&self, id: PlatformId, spec: &PlatformSpec) -> Vec<Reason> {
         let Some(scaling) = self.scaling(id, spec) else { return Vec::new() };
         let (platform, last) = (spec.name.clone(), scaling.changes.last().cloned());
@@ -589,7 +591,7 @@ impl Reader<'_> {
             self.live,
             (*id, self.now),
         );
-        // What the work wants, whatever else binds: whole allocations.
+        // The demand of the work alone, in whole allocations.
         let room = (spec.n_pilots_max as usize).saturating_sub(self.durable.allocation_counts(*id).n_there);
         let room = room - room.checked_rem(spec.n_nodes as usize).unwrap_or(0) + n_waiting;
         let (n_live, n_waiting) = (n_live as u64, n_waiting as u64);
@@ -605,7 +607,7 @@ impl Reader<'_> {
             }
         };
         let allowed = limits::room(self.settings, self.durable, self.live, (*id, spec), self.now);
-        // What would bind only if more were wanted stops nothing.
+        // A limit that would bind only with a higher demand stops nothing.
         let n_allowed = (allowed.n as u64).saturating_mul(u64::from(spec.n_nodes));
         let mut reasons = Vec::from_iter(allowed.bound.filter(|_| n_allowed == 0 || n_allowed < n_wanted));
         reasons.extend(self.what_fails(*id, name));

@@ -1,4 +1,4 @@
-//! `explain`, of what the policies that look at everything have said.
+//! `explain` of the policies: weights, fair shares, placement and node mixes.
 
 use crate::{
     engine::{
@@ -18,11 +18,11 @@ use crate::{
     time::Span,
 };
 
-/// Moves of a weight that are told.
+/// Number of moves of weights that are shown.
 const N_MOVES: usize = 5;
 
 impl Reader<'_> {
-    /// The weights of an application: what they are, from which numbers, and how they moved last.
+    /// Returns the weights of an application: their values, the numbers behind them, and their last moves.
     pub(in crate::engine) fn explain_weight(&self, application: &str) -> Result<Vec<Reason>, Refusal> {
         let quotas = &self.live.plan.quotas;
         let rows: Vec<&ClassQuota> =
@@ -55,7 +55,7 @@ impl Reader<'_> {
         Ok(reasons)
     }
 
-    /// The profiling run that a job is of.
+    /// Returns the profiling run to which a job belongs, and its platform.
     pub(in crate::engine) fn profiling_of(&self, id: JobId) -> Option<(PlatformId, Reason)> {
         let platform = self.live.jobs.get(&id)?.profiled_on?;
         let run = self.live.profiling.get(&platform)?;
@@ -65,7 +65,7 @@ impl Reader<'_> {
         Some((platform, reason))
     }
 
-    /// The profiling run that has a pilot's node.
+    /// Returns the profiling run that has a pilot's node.
     pub(in crate::engine) fn profiling_at(&self, id: PilotId, platform: PlatformId) -> Option<Reason> {
         let run = self.live.profiling_at(id)?;
         let jobs = run.slots().iter().map(|(job, n_slots)| (*job, *n_slots)).collect();
@@ -100,7 +100,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What was declared of an application there, if that was far off.
+    /// Returns the declared runtime of an application there, if it was far off.
     fn declared_off(&self, application: &str, id: PlatformId) -> Option<Reason> {
         let platform = self.durable.platform_name(id);
         let known = self.durable.facts().known(id, application);
@@ -114,7 +114,7 @@ impl Reader<'_> {
         })
     }
 
-    /// Why a platform takes none of a kind, if it takes none.
+    /// Returns why a platform takes no tasks of a class, if it takes none.
     fn left_to_others(&self, row: &ClassQuota, platform: PlatformId, cell: &QuotaCell) -> Option<Reason> {
         if cell.is_shunned && !cell.is_late(self.now) {
             return Some(Reason::FailsThere {
@@ -123,7 +123,7 @@ impl Reader<'_> {
                 tried: cell.tried_at.map(|at| self.now.since(at)),
             });
         }
-        // As it was decided: until one has succeeded.
+        // The decision was made by the time to a success.
         let own = cell.success_s().filter(|_| cell.is_late(self.now))?;
         let others = row.cells.iter().filter(|cell| cell.n_slots > 0).filter_map(QuotaCell::success_s);
         Some(Reason::LeftToOthers {
@@ -134,7 +134,7 @@ impl Reader<'_> {
         })
     }
 
-    /// What shares and quotas say of a job that waits.
+    /// Returns the fair shares and quotas that apply to a waiting job.
     pub(in crate::engine) fn why_there(&self, id: JobId, job: &Job) -> Vec<Reason> {
         let plan = &self.live.plan;
         let policy = allocation::words::to_word(self.durable.policies(self.settings.policies).allocation);
@@ -166,7 +166,8 @@ impl Reader<'_> {
         reasons
     }
 
-    /// How many allocations the placement policy asks of a platform now, and what it compares; `None` without one.
+    /// Returns how many allocations the placement policy requests from a platform now, and the numbers that
+    /// it compares; `None` without a policy.
     pub(in crate::engine) fn placed(&self, platform: PlatformId) -> Option<(u64, Vec<Reason>)> {
         let policy = self.durable.policies(self.settings.policies).placement?;
         let floor = PlacementProblem::of(self.settings, self.durable, self.live, self.now);
@@ -180,13 +181,13 @@ impl Reader<'_> {
             mean_end_without: one.without.mean_end(),
         };
         let mut compared = floor.outlooks();
-        // The one that is asked for first.
+        // The platform in question comes first.
         compared.sort_by_key(|one| one.platform != platform);
         let n_wanted = floor.place(policy).get(&platform).copied().unwrap_or(0);
         Some((n_wanted, compared.into_iter().map(reason).collect()))
     }
 
-    /// Whom a pilot's node is meant for, and what their tasks take in that company.
+    /// Returns the applications for which a pilot's node is meant, and their runtimes beside each other.
     pub(in crate::engine) fn meant_for(&self, pilot: PilotId, platform: PlatformId) -> Option<Reason> {
         let mix = self.live.plan.nodes.mix(pilot)?;
         let part = |(application, cores): (&String, &u64)| {
@@ -199,14 +200,14 @@ impl Reader<'_> {
         Some(Reason::NodeMeantFor { policy, parts: mix.iter().map(part).collect() })
     }
 
-    /// Cores of a platform that a user's tasks hold.
+    /// Returns the cores of a platform that a user's tasks hold.
     fn held_on(&self, platform: PlatformId, user: &str) -> u64 {
         let held = held_there(self.durable, self.live, platform, user);
         let cores = held.map(|(job, n_tasks)| cores_of(self.settings, job, n_tasks));
         cores.fold(0, u64::saturating_add)
     }
 
-    /// An allocation: what it is, and why.
+    /// Returns the state of an allocation, and the reasons for it.
     pub(in crate::engine) fn explain_allocation(&self, id: AllocationId) -> Result<Vec<Reason>, Refusal> {
         let held: &Allocation = self.durable.allocations().get(&id).ok_or(Refusal::UnknownAllocation(id))?;
         let view = self.allocation(id, held);

@@ -1,5 +1,6 @@
-//! How evenly users are served (paper 000, section 6.1): 1 less the coefficient of variation of their throughputs, each
-//! against what it would have if its tasks ran where they are fastest on its part of the cores.
+//! Fairness among users (paper 000, section 6.1): 1 less the coefficient of variation of their throughputs.
+//! Each throughput is relative to the throughput that the user would have if all tasks ran where they are
+//! fastest, on the user's part of the cores.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +10,7 @@ use crate::{
     time::Time,
 };
 
-/// 1 less the coefficient of variation, of the population: 1 when all are equal.
+/// Returns 1 less the coefficient of variation, of the population: 1 when all are equal.
 pub fn fairness(speeds: &[f64]) -> f64 {
     let n = speeds.len() as f64;
     let mean = speeds.iter().sum::<f64>() / n;
@@ -17,17 +18,17 @@ pub fn fairness(speeds: &[f64]) -> f64 {
     1.0 - variance.sqrt() / mean
 }
 
-/// What a user with open tasks has got.
+/// The work done for a user with open tasks.
 struct Served {
-    /// Of its jobs that are open, the first submission.
+    /// The first submission of the user's open jobs.
     since: Time,
-    /// Core-seconds that what was done since would take where it is fastest.
+    /// Core-seconds that the tasks done since then would take where they are fastest.
     fastest_s: f64,
 }
 
 impl Reader<'_> {
-    /// Of all users that have open tasks; `None` where there are fewer than two, or nothing is done. The time of each
-    /// begins with the first submission of its open jobs.
+    /// Returns the fairness among all users with open tasks; `None` with fewer than two users, or while
+    /// nothing is done. The time of each user starts with the first submission of the user's open jobs.
     pub(in crate::engine) fn fairness(&self) -> Option<f64> {
         let platforms: Vec<PlatformId> = self.durable.platforms().keys().copied().collect();
         let runtimes = RuntimeModel::new(self.durable.facts(), &platforms);
@@ -50,14 +51,14 @@ impl Reader<'_> {
             let least = *least.or_insert_with(|| fastest_s(&runtimes, &request.application));
             user.fastest_s += job.n_done() as f64 * least * f64::from(request.needs.resources.cores);
         }
-        // The cores of all are the same factor for all.
+        // The number of all cores is the same factor for each user.
         let speed = |user: &Served| user.fastest_s / self.now.since(user.since).as_secs_f64().max(1e-6);
         let speeds: Vec<f64> = users.values().map(speed).collect();
         speeds.iter().any(|speed| *speed > 0.0).then(|| fairness(&speeds))
     }
 }
 
-/// Seconds of a task where it is fastest; 0 where there is no platform.
+/// Returns the seconds of a task where it is fastest; 0 if there is no platform.
 fn fastest_s(runtimes: &RuntimeModel<'_>, application: &str) -> f64 {
     let least = runtimes.guess(application).into_iter().fold(f64::INFINITY, f64::min);
     if least.is_finite() { least } else { 0.0 }

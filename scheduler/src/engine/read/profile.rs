@@ -1,4 +1,4 @@
-//! What was learned and said of applications, shown and forgotten.
+//! The measured and declared properties of applications, as readers see them.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::{
 };
 
 impl Reader<'_> {
-    /// What was learned or said of all applications, by their names.
+    /// Returns the measured and declared properties of all applications, by name.
     pub(in crate::engine) fn profiles(&self) -> Vec<ProfileView> {
         let mut found = BTreeMap::<&String, Vec<ExperienceView>>::new();
         for (platform, known) in self.durable.learned() {

@@ -1,4 +1,4 @@
-//! Reasons for which allocations wait, for readers.
+//! The reasons for which allocations wait, as readers see them.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,8 @@ use crate::{
 };
 
 impl Reader<'_> {
-    /// Why allocations of the platform wait, as it says: those with something to be done first, then the most.
+    /// Returns the reasons that the platform gives for its waiting allocations: first the reasons that call
+    /// for action, then the most frequent ones.
     pub(in crate::engine) fn queue_reasons(&self, id: PlatformId) -> Vec<QueueReasonView> {
         let mut views = BTreeMap::<&str, QueueReasonView>::new();
         for (allocation, held) in self.durable.allocations_there(id) {

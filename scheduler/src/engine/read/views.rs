@@ -1,4 +1,4 @@
-//! What readers are shown. Made from the state, never kept.
+//! Views of the state for readers. They are made for each query and never kept.
 
 use std::collections::BTreeMap;
 
@@ -50,7 +50,7 @@ impl<'a> Reader<'a> {
         Reader { settings, durable, live, now }
     }
 
-    /// O(open jobs).
+    /// Returns the open jobs and tasks of a user, and the bytes of the job descriptions. O(open jobs).
     fn holdings(&self, user: &str, key: Option<&str>) -> HoldingsView {
         let open = self.live.jobs.keys().filter_map(|id| self.durable.jobs().get(id));
         let mut held = HoldingsView {
@@ -183,7 +183,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The pilot that holds the task, and whether it is known to have begun there.
+    /// Returns the pilot that holds the task, and whether the task is known to have started there.
     pub(in crate::engine) fn holder(&self, task: TaskId) -> Option<(PilotId, bool)> {
         let id = self.live.holder(task)?;
         let running = self.live.pilots.get(&id)?.running.get(&task.job);
@@ -220,7 +220,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Of each dependence of its job the tasks that this one comes after.
+    /// Returns the tasks that this one comes after, by dependency of its job.
     fn waited_for(&self, task: TaskId) -> Result<Vec<(JobId, TaskSet)>, Refusal> {
         let one = TaskSet::from(task.index..task.index.saturating_add(1));
         let of = |dependence: &Dependence| {
@@ -355,7 +355,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// How it stands with its vCPUs, if it ever stood otherwise than one a core, or may.
+    /// Returns the state of the platform's vCPU ratio, if scaling is or was configured.
     pub(in crate::engine) fn scaling(&self, id: PlatformId, spec: &PlatformSpec) -> Option<ScalingView> {
         let scaled = self.durable.scaled(id);
         if spec.scaling.is_none() && scaled.is_none() {
@@ -456,7 +456,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A cancellation's cause in words.
+/// Returns a cancellation's cause in words.
 pub(in crate::engine) fn cancel_words(cause: &CancelCause) -> String {
     match cause {
         CancelCause::User(user) => format!("by {user}"),

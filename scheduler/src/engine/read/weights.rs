@@ -1,5 +1,5 @@
-//! The weights as people see them: which share of an application's tasks is meant for which platform, from which
-//! numbers, and how that came about.
+//! The weights as readers see them: the part of an application's tasks that is meant for each platform, the
+//! numbers behind it, and its history.
 
 use crate::{
     engine::{interface::views::weights::WeightsView, live::plan::weight_changes::view, read::views::Reader},
@@ -8,7 +8,7 @@ use crate::{
 };
 
 impl Reader<'_> {
-    /// All weights that there are.
+    /// Returns all weights.
     pub(in crate::engine) fn weights(&self) -> WeightsView {
         let quotas = &self.live.plan.quotas;
         let name = |id| self.durable.platform_name(id);

@@ -1,5 +1,6 @@
-//! Whether a pilot and the manager agree. What a pilot says of itself is compared with what it was leased; where they
-//! differ it is asked what it holds, so that nobody waits for ever for what the other does not know of.
+//! Agreement of a pilot and the manager. The state that a pilot reports is compared with its leases. Where
+//! they differ, the pilot is asked what it holds, so that neither side waits for ever for tasks of which the
+//! other does not know.
 
 use crate::{
     engine::{
@@ -19,13 +20,13 @@ use crate::{
     results::JobReport,
 };
 
-/// So many pilots that were given up are remembered with what they held at most. Of others that come back nothing is
-/// taken: their tasks run again.
+/// The most lost pilots whose tasks are remembered. Nothing is taken from other lost pilots that come back:
+/// their tasks run again.
 const N_FORMER_MAX: usize = 10_000;
 
 impl Turn<'_> {
-    /// Compares what a pull says with what is known here. A pilot that does not agree is out of step: it must say what it
-    /// holds before anything else is taken from it. O(jobs that it holds, ranges that run).
+    /// Compares a pull with the leases. A pilot that does not agree is out of step: it must say what it holds
+    /// before anything else is taken from it. O(jobs that it holds, ranges that run).
     pub(in crate::engine) fn compare(&mut self, id: PilotId, pull: &Pull) {
         if !self.agrees(id, pull) {
             self.doubt(id, Doubt::Step);
@@ -43,15 +44,15 @@ impl Turn<'_> {
         }
         let (seen, confirmed) = (pull.part_seen, state.confirmed);
         state.confirmed = confirmed.max(seen.min(state.n_parts));
-        // Pilots of before do not say what they believe.
+        // Older pilots send no tally.
         let Some(tally) = pull.tally else { return true };
-        // One that was overtaken on its way says how things were.
+        // A pull that a later one has overtaken describes an earlier state.
         let is_newest = tally.number > state.last_pull;
         state.last_pull = state.last_pull.max(tally.number);
         if seen > state.n_parts || is_newest && seen < confirmed {
             return false;
         }
-        // What one side does not know of yet, neither counts.
+        // While reports or parts are on their way, the two sides cannot be compared.
         if Some(tally.acknowledged) != acknowledged || seen != state.n_parts {
             return true;
         }
@@ -68,8 +69,8 @@ impl Turn<'_> {
         pull.running.iter().all(is_known)
     }
 
-    /// A pilot has been answered by a later life of the manager than this one, as by the original of a folder of which this
-    /// is a copy: it is not commanded here, nor given up.
+    /// Refuses a pilot that a later run of the manager has answered, as where this manager runs on a copy of
+    /// another manager's folder: the pilot gets no commands here and does not count as lost.
     pub(in crate::engine) fn leave_to_other_life(&mut self, request: RequestId, id: PilotId, epoch: u64) {
         if let Some(state) = self.live.pilots.get_mut(&id) {
             state.last_heard = self.now;
@@ -78,7 +79,7 @@ impl Turn<'_> {
         self.refuse(request, Refusal::OtherLife(id));
     }
 
-    /// The pilot must say what it holds. Until then it keeps what it was leased.
+    /// Marks the pilot as out of step: it must say what it holds. Until then it keeps its leases.
     pub(in crate::engine) fn lose_step(&mut self, id: PilotId) {
         self.supersede(id);
         let Some(state) = self.live.pilots.get_mut(&id).filter(|state| state.is_synced) else { return };
@@ -88,7 +89,7 @@ impl Turn<'_> {
         self.live.set_idle(self.durable, id, None);
     }
 
-    /// Tells those who watch, once for each pilot.
+    /// Notifies watchers of a disagreement, once for each pilot.
     pub(in crate::engine) fn doubt(&mut self, pilot: PilotId, what: Doubt) {
         let Some(state) = self.live.pilots.get_mut(&pilot) else { return };
         if !std::mem::replace(&mut state.is_doubt_told, true) {
@@ -96,9 +97,10 @@ impl Turn<'_> {
         }
     }
 
-    /// Those of these tasks that the pilot is known to hold, or to have held: its leases, what was taken from it and it has
-    /// not answered for, and what it held when it was given up. Of a pilot of before that has not said what it holds: all
-    /// of jobs that are of before, too. O(ranges).
+    /// Returns those of these tasks that the pilot is known to hold or to have held: its leases, revoked
+    /// tasks that it has not answered for, and the tasks that it held when it was lost. For a pilot from
+    /// before the manager's start that has not said what it holds, it returns all tasks of jobs from before
+    /// the start. O(ranges).
     pub(in crate::engine) fn leased_ever(&self, id: PilotId, job: JobId, tasks: &TaskSet) -> TaskSet {
         let Some(submitted_at) = self.durable.jobs().get(&job).map(|job| job.submitted_at) else {
             return TaskSet::new();
@@ -118,7 +120,7 @@ impl Turn<'_> {
         known
     }
 
-    /// Takes out of a report what is about tasks that the pilot was not leased.
+    /// Removes from a report all that is about tasks that the pilot was not leased.
     pub(in crate::engine) fn strip(&mut self, id: PilotId, part: &mut JobReport) {
         let told = part.tasks();
         let known = self.leased_ever(id, part.job, &told);
@@ -134,20 +136,21 @@ impl Turn<'_> {
         }
     }
 
-    /// Of what a pilot says to hold, this is what it was leased: no result of the rest is taken.
+    /// Notes the tasks that a pilot says it holds and that it was not leased: no results of these are taken.
     pub(in crate::engine) fn disown(&mut self, id: PilotId, held: &Held, leased: &TaskSet) {
         let mut others = told_of(held);
         others.remove_all(leased);
         let is_known = self.durable.jobs().contains_key(&held.job);
         let Some(state) = self.live.pilots.get_mut(&id).filter(|_| !others.is_empty()) else { return };
         state.disowned.entry(held.job).or_default().insert_all(&others);
-        // A store that was put back from a backup has forgotten jobs.
+        // A store that was restored from a backup lacks jobs.
         if is_known {
             self.refuse_results(id, held.job, others.len());
         }
     }
 
-    /// A pilot is given up: should it come back, results of what it holds now are taken if nobody else's have come.
+    /// Remembers the tasks that a lost pilot holds: if it comes back, their results are taken unless another
+    /// pilot's have come.
     pub(in crate::engine) fn keep_former(&mut self, id: PilotId) {
         let Some(state) = self.live.pilots.get(&id) else { return };
         let former = self.live.former.entry(id).or_default();
@@ -157,14 +160,14 @@ impl Turn<'_> {
         if former.is_empty() {
             self.live.former.remove(&id);
         }
-        // Those that came first are the least likely to come back.
+        // The oldest pilots are the least likely to come back.
         while self.live.former.len() > N_FORMER_MAX {
             self.live.former.pop_first();
         }
     }
 
-    /// Whether the pilot is taken at its word about what it holds: it may have been leased that by an earlier life of the
-    /// manager, whose leases nobody knows, and has not been asked in this one.
+    /// Returns whether the pilot's word is taken for what it holds: an earlier run of the manager, whose
+    /// leases are unknown, may have leased it tasks, and this run has not asked it yet.
     pub(in crate::engine) fn is_trusted(&self, id: PilotId) -> bool {
         let is_of_before = self.durable.pilots().get(&id).is_some_and(|pilot| self.is_of_before(pilot));
         is_of_before && !self.live.told.contains_key(&id)
@@ -178,7 +181,8 @@ impl Turn<'_> {
         pilot.registered_at <= started_at || is_process_of_before()
     }
 
-    /// A pilot of before says what it holds. From now on it is held to that.
+    /// Notes that a pilot from before the manager's start has said what it holds. From now on only that
+    /// counts.
     pub(in crate::engine) fn note_told(&mut self, id: PilotId, tally: Option<Tally>) {
         if !self.is_trusted(id) {
             return;
@@ -192,8 +196,9 @@ impl Turn<'_> {
         self.live.told.insert(id, goes_on);
     }
 
-    /// Whether a report of that number is the next one. One that comes after a gap is taken once from a pilot of before:
-    /// the records of the reports between were lost although they had been acknowledged.
+    /// Returns whether a report with this number is the next one. A report after a gap is taken once from a
+    /// pilot from before the manager's start: the records of the reports between were lost although they had
+    /// been acknowledged.
     pub(in crate::engine) fn is_next_report(&mut self, id: PilotId, seq: u64, acknowledged: u64) -> bool {
         let expected = acknowledged.saturating_add(1);
         if seq == expected {

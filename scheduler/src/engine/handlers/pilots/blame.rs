@@ -1,4 +1,4 @@
-//! Tasks that may have taken a pilot down.
+//! Blame: the tasks that may have caused the loss of a pilot.
 
 use std::collections::BTreeSet;
 
@@ -12,12 +12,13 @@ use crate::{
 };
 
 impl Turn<'_> {
-    /// The tasks that may be why a pilot vanished: those known to run; of a job of which it was sent some and has not
-    /// confirmed them, where none is known to run, those it would have begun first, or all where none is sent ahead.
+    /// Returns the tasks that may have caused the loss of a pilot: the tasks known to run. Of a job with
+    /// unconfirmed bundles, they are the first held tasks, as many as the pilot has slots, if no task is
+    /// known to run or if the job has suspects and the pilot holds no more tasks than it can run.
     pub(in crate::engine) fn blame(&self, pilot: PilotId) -> Vec<Blamed> {
         let Some(state) = self.live.pilots.get(&pilot) else { return Vec::new() };
         if self.is_suspended(pilot) {
-            // It stands still, whatever runs there.
+            // A suspended pilot stands still, whatever it was running.
             return Vec::new();
         }
         let sent: BTreeSet<JobId> =
@@ -29,7 +30,7 @@ impl Turn<'_> {
             let running = state.running.get(job).filter(|running| !running.is_empty());
             let is_known = !sent.contains(job) || (running.is_some() && !is_careful);
             let tasks = if is_known { running } else { Some(held) };
-            // No pilot runs more than it has slots, whatever it says.
+            // No pilot runs more tasks than it has slots, whatever it reports.
             let n_most = n_slots.min(N_SUSPECTS_MAX) as usize;
             let indices = tasks.into_iter().flat_map(|tasks| tasks.indices()).take(n_most);
             suspects.extend(indices.map(|index| TaskId { job: *job, index }));
@@ -43,14 +44,14 @@ impl Turn<'_> {
         suspects.into_iter().map(blamed).collect()
     }
 
-    /// Whether the pilot's platform says that it stands still.
+    /// Returns whether the pilot's platform reports its allocation as suspended.
     pub(in crate::engine) fn is_suspended(&self, pilot: PilotId) -> bool {
         let pilot = self.durable.pilots().get(&pilot);
         pilot.is_some_and(|pilot| self.live.suspended.contains_key(&pilot.allocation))
     }
 
-    /// A pilot was lost: of the jobs whose tasks are blamed for that all that it holds is suspect, but what is set aside
-    /// is none any more; and some may have their last chance now.
+    /// Makes all tasks suspect that a lost pilot held of the jobs whose tasks are blamed, except for
+    /// quarantined ones. Some tasks may be at their last chance now.
     pub(in crate::engine) fn suspect_all_of(&mut self, id: PilotId, blamed: &[Blamed]) {
         let ran: BTreeSet<JobId> = blamed.iter().map(|blamed| blamed.task.job).collect();
         for job in ran {
@@ -67,7 +68,8 @@ impl Turn<'_> {
         }
     }
 
-    /// The batch system ended a pilot's job while the task ran: it is sent with care, as after a lost pilot.
+    /// Makes a task suspect after the batch system ended its pilot's job while it ran: it is sent with care,
+    /// as after a lost pilot.
     pub(in crate::engine) fn suspect_ended(&mut self, job: JobId, index: u64) {
         let one = TaskSet::from(index..index.saturating_add(1));
         let blamed = self.durable.jobs().get(&job).map(|job| job.blamed(&one)).unwrap_or_default();
@@ -77,8 +79,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Tasks have ended once, or their pilot is there after all: those of them are suspect still that are blamed for
-    /// another.
+    /// Clears tasks of suspicion that have ended once, or whose pilot is there after all, unless they are
+    /// blamed for another pilot.
     pub(in crate::engine) fn clear_unblamed(&mut self, id: JobId, tasks: &TaskSet) {
         let Some(job) = self.durable.jobs().get(&id) else { return };
         let mut cleared = tasks.clone();

@@ -1,4 +1,4 @@
-//! Times beside others are written down.
+//! Records the runtimes of tasks beside co-runners.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +24,7 @@ use crate::{
 };
 
 impl Turn<'_> {
-    /// What was measured is written down, a record for each platform; whoever maps by it looks again.
+    /// Records the measurements, one record per platform; a mapping policy then gets a new plan.
     pub(in crate::engine) fn keep_measured(&mut self) {
         self.live.measured_due_at = None;
         self.keep_efforts();
@@ -41,11 +41,12 @@ impl Turn<'_> {
     }
 }
 
-/// Whose tasks a pilot holds, and whether it is one alone; `None`: neither that nor is its node full.
+/// Returns the applications of the tasks that a pilot holds, and whether it holds a single task; `None` if
+/// nothing can be measured there, as on a node that has several tasks and is not full.
 fn crew<'a>(durable: &'a Durable, state: &PilotState) -> Option<(BTreeSet<&'a str>, bool)> {
     let is_alone = state.n_leased() == 1;
     let is_full = u64::from(state.used.cores) * 4 >= u64::from(state.capacity.cores) * 3;
-    // What tasks take on shared cores is another matter.
+    // Runtimes on shared cores cannot be compared.
     let has_slots = state.capacity.widest > 0;
     if state.capacity.cores < 2 || has_slots || !is_alone && !is_full {
         return None;
@@ -56,7 +57,7 @@ fn crew<'a>(durable: &'a Durable, state: &PilotState) -> Option<(BTreeSet<&'a st
 }
 
 impl Live {
-    /// Notes whose tasks are on the pilot's node, once its leases have changed.
+    /// Notes the applications on the pilot's node after its leases have changed.
     pub fn note_crew(&mut self, durable: &Durable, id: PilotId, now: Time) {
         let Some(state) = self.pilots.get_mut(&id) else { return };
         let Some((applications, is_alone)) = crew(durable, state) else {
@@ -72,8 +73,8 @@ impl Live {
         }
     }
 
-    /// Successes that had the same company all the time tell what that costs; but not before it has lasted for twice
-    /// as long as they take, or only the shortest of them would.
+    /// Measures successes that had the same co-runners all the time; but only after these have been together
+    /// for twice the mean runtime, or only the shortest tasks would count.
     pub fn note_beside(&mut self, durable: &Durable, id: PilotId, results: &[JobResult], now: Time) {
         let crew = self.pilots.get(&id).and_then(|state| state.crew.as_deref());
         let (Some(crew), Some(pilot)) = (crew, durable.pilots().get(&id)) else { return };

@@ -1,5 +1,5 @@
-//! Black holes: pilots that fail task after task which others can run. One that may be such gets one task at a time,
-//! after a pause that grows; one of which it is known drains.
+//! Black holes: pilots that fail task after task that others can run. A suspected black hole gets one task at
+//! a time, after a growing pause; a proved one drains.
 
 use std::collections::BTreeSet;
 
@@ -16,27 +16,27 @@ use crate::{
     time::{Span, Time},
 };
 
-/// The first pause; it doubles with each failure …
+/// The first pause of a suspected black hole; it doubles with each failure.
 const PAUSE: Span = Span::from_secs(1);
 
-/// … up to this.
+/// The longest pause.
 const PAUSE_MAX: Span = Span::from_secs(10);
 
-/// So many other pilots of a platform are looked at.
+/// Number of other pilots of a platform that are looked at.
 const N_MATES: usize = 64;
 
-/// So many tasks that failed at a pilot and succeeded elsewhere show that it is the pilot.
+/// Number of tasks that failed at a pilot and succeeded elsewhere, from which on the pilot is to blame.
 const N_PROOFS: u32 = 3;
 
 impl PilotState {
-    /// Whether it gets nothing now, although it asks.
+    /// Returns whether the pilot gets nothing now although it pulls.
     pub(in crate::engine) fn is_held_back(&self, now: Time) -> bool {
         self.is_doubted && (!self.leases.is_empty() || self.paused_until.is_some_and(|until| until > now))
     }
 }
 
 impl Turn<'_> {
-    /// Pilots at which tasks have failed that are done now.
+    /// Returns the other pilots at which tasks failed that are done now.
     pub(in crate::engine) fn outdone(&self, results: &[JobResult], by: PilotId) -> BTreeSet<PilotId> {
         let mut outdone = BTreeSet::new();
         for result in results {
@@ -48,7 +48,7 @@ impl Turn<'_> {
         outdone
     }
 
-    /// A report of the pilot was taken: whether it is doubted.
+    /// Decides after a report whether the pilot is a suspected black hole.
     pub(in crate::engine) fn judge_pilot(
         &mut self,
         id: PilotId,
@@ -91,7 +91,7 @@ impl Turn<'_> {
         self.drain_if_proved(id);
     }
 
-    /// Drains the pilot if it fails what others have done.
+    /// Drains the pilot if it fails tasks that others have done.
     pub(in crate::engine) fn drain_if_proved(&mut self, id: PilotId) {
         let Some(pilot) = self.durable.pilots().get(&id) else { return };
         let n_failures = pilot.fortune.n_in_a_row;
@@ -101,7 +101,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Whether those before a pilot on its node have failed what others could do: that is found out sooner of it.
+    /// Returns whether earlier pilots on the pilot's node failed tasks that others could run: a new pilot
+    /// there is suspected from the start.
     pub(in crate::engine) fn is_node_doubted(&self, id: PilotId) -> bool {
         let fortune = self.durable.pilots().get(&id).map(|pilot| self.durable.fortune_of_node(pilot));
         fortune.is_some_and(|fortune| {
@@ -109,7 +110,7 @@ impl Turn<'_> {
         })
     }
 
-    /// Sees to it that the pilot is looked at when its pause is over.
+    /// Sets the pilot's timer to the end of its pause.
     pub(in crate::engine) fn arm_pause(&mut self, id: PilotId) {
         let until = self.live.pilots.get(&id).and_then(|state| state.paused_until);
         if let Some(until) = until {
@@ -117,7 +118,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Whether tasks succeed on another node of the pilot's platform. Where they do not, it is the platform that fails, and
+    /// Returns whether tasks succeed on another node of the pilot's platform. If not, the platform fails, and
     /// another pilot there would do no better.
     fn is_mate_well(&self, id: PilotId, pilot: &Pilot) -> bool {
         let first = (pilot.platform, Resources::default());
@@ -130,7 +131,7 @@ impl Turn<'_> {
         })
     }
 
-    /// A pilot's pause is over: it gets a task to show whether its node is mended.
+    /// Ends the pause of a pilot: it gets a task to show whether its node has recovered.
     pub(in crate::engine) fn end_pause(&mut self, id: PilotId) {
         let Some(state) = self.live.pilots.get_mut(&id) else { return };
         if state.paused_until.take_if(|until| *until <= self.now).is_some() {

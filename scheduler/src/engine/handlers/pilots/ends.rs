@@ -1,4 +1,4 @@
-//! Ends of pilots.
+//! Verdicts on tasks whose pilot has ended.
 
 use std::collections::BTreeSet;
 
@@ -19,16 +19,16 @@ use crate::{
 /// How a pilot ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::engine) struct EndOfPilot {
-    /// Whether the batch system ended it by a signal that it has told of; else it was lost.
+    /// Whether the batch system ended it by a signal that the pilot has reported; otherwise it was lost.
     pub(in crate::engine) is_signalled: bool,
     /// Whether the task ran alone there.
     pub(in crate::engine) is_alone: bool,
 }
 
 impl Turn<'_> {
-    /// A pilot was lost, or its batch job was ended, while the task ran: whether it is tried again. A task that ran
-    /// beside others is not set aside yet: it is tried once more, alone. As long as it is not alone then either, it is
-    /// set aside after twice as many.
+    /// Decides whether a task is retried after its pilot was lost, or its batch job was ended, while the task
+    /// ran. A task that ran beside others is not quarantined yet: it is tried once more, alone. If it is not
+    /// alone then either, it is quarantined after twice as many ends.
     pub(in crate::engine) fn verdict_of_end(&self, id: PilotId, task: TaskId, end: EndOfPilot) -> Verdict {
         let again = Verdict::Retry { at: self.now };
         let EndOfPilot { is_signalled, is_alone } = end;
@@ -51,7 +51,7 @@ impl Turn<'_> {
             .get(&task.index)
             .map_or(0, |trouble| self.durable.weight_of_all(trouble, is_signalled, now));
         let this = self.durable.weight(pilot, alike.unwrap_or_default(), is_signalled, now);
-        // Who asks for one lost pilot at most wants no second one; tasks of profiling runs have their places.
+        // A job that allows one lost pilot wants no second one; tasks of profiling runs are never run alone.
         let is_strict = job.request.crash_limit == 1
             || self.live.jobs.get(&task.job).is_some_and(|leases| leases.profiled_on.is_some());
         let n_limits = if is_alone || is_strict { 1 } else { 2 };
@@ -67,8 +67,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Whether the task was the only one that ran on the pilot when its batch job was ended. `others`: those that the
-    /// same report says were ended, too.
+    /// Returns whether the task was the only one that ran on the pilot when its batch job was ended.
+    /// `others`: the tasks that the same report calls ended, too.
     pub(in crate::engine) fn ran_alone(&self, id: PilotId, task: TaskId, others: &BTreeSet<TaskId>) -> bool {
         let platform = self.durable.pilots().get(&id).map(|pilot| pilot.platform);
         let ends = platform.and_then(|platform| self.durable.ends_of(platform));

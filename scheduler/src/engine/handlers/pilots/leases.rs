@@ -1,4 +1,4 @@
-//! Leases are granted and taken back.
+//! Grants leases and takes them back.
 
 use crate::{
     engine::{interface::notice::Notice, live::timers::Timer, turn::Turn},
@@ -7,12 +7,13 @@ use crate::{
 };
 
 impl Turn<'_> {
-    /// Gives tasks to a pilot. They must be out of the ready set already. Those that it has count once.
+    /// Leases tasks to a pilot. They must have left the ready set already. Tasks that the pilot holds already
+    /// count once.
     pub(in crate::engine) fn lease(&mut self, pilot: PilotId, job: JobId, tasks: &TaskSet) {
         self.live.lease(self.settings, self.durable, pilot, job, tasks);
     }
 
-    /// Takes tasks from a pilot; gives those that it held.
+    /// Takes tasks from a pilot; returns the tasks that it held.
     pub(in crate::engine) fn unlease(&mut self, pilot: PilotId, job: JobId, tasks: &TaskSet) -> TaskSet {
         let Some(request) = self.durable.jobs().get(&job).map(|job| &job.request) else {
             return TaskSet::new();
@@ -44,7 +45,7 @@ impl Turn<'_> {
         taken
     }
 
-    /// Replaces what the pilot says it is running; only what it holds counts.
+    /// Replaces the pilot's running tasks by the reported ones; only tasks that it holds count.
     pub(in crate::engine) fn note_running(&mut self, pilot: PilotId, running: &[(JobId, TaskSet)]) {
         let Some(state) = self.live.pilots.get_mut(&pilot) else { return };
         let mut now_running = std::collections::BTreeMap::new();
@@ -88,7 +89,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Makes tasks ready that no pilot holds any more: those that are still open, and no result of which is to come.
+    /// Makes tasks ready that no pilot holds any more: the open ones that are not blocked and have no
+    /// unreported results. Tasks that must wait for their retry become ready later.
     pub(in crate::engine) fn make_ready(&mut self, job: JobId, tasks: &TaskSet) {
         let Some(held) = self.durable.jobs().get(&job) else { return };
         let mut open = tasks.intersection(&held.open);
@@ -113,7 +115,7 @@ impl Turn<'_> {
         }
     }
 
-    /// A task's wait before its next attempt is over.
+    /// Makes a task ready whose wait for the next attempt is over.
     pub(in crate::engine) fn retry_is_due(&mut self, task: TaskId) {
         if self.live.holder(task).is_some() {
             return;
@@ -123,13 +125,14 @@ impl Turn<'_> {
         self.stir_platforms();
     }
 
-    /// The pilot may still say something about tasks that are no longer its.
+    /// Notes tasks that were taken from the pilot and that it may still report on.
     pub(in crate::engine) fn note_revoked(&mut self, pilot: PilotId, job: JobId, tasks: &TaskSet) {
         let Some(state) = self.live.pilots.get_mut(&pilot).filter(|_| !tasks.is_empty()) else { return };
         state.revoked.entry(job).or_default().insert_all(tasks);
     }
 
-    /// Of these tasks, whose results the pilot has not reported yet, failures may be from before a retry.
+    /// Notes which of these unreported tasks have been reopened: the pilot may still report failures from
+    /// before the retry.
     pub(in crate::engine) fn note_doubtful(&mut self, pilot: PilotId, job: JobId, unreported: &TaskSet) {
         let Some(reopened) = self.durable.jobs().get(&job).map(|job| &job.reopened) else { return };
         let stale_failures = unreported.intersection(reopened);
@@ -139,8 +142,8 @@ impl Turn<'_> {
         state.stale_failures.insert(job, stale_failures);
     }
 
-    /// The pilot has results of these tasks and has not reported them, and another holds them now: should that one
-    /// fail, nobody else begins them before.
+    /// Notes that the pilot has unreported results of these tasks, and another pilot holds them now: should
+    /// the other attempt fail, no pilot starts the tasks before the results are reported.
     pub(in crate::engine) fn note_owed(&mut self, pilot: PilotId, job: JobId, tasks: &TaskSet) {
         let open = self.durable.jobs().get(&job).map(|job| tasks.intersection(&job.open));
         if let Some(open) = open.filter(|open| !open.is_empty()) {
@@ -148,7 +151,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Of these tasks the pilot has told all that it had: what is open and held by nobody is ready.
+    /// Notes that the pilot has reported all results of these tasks: the open tasks that no pilot holds
+    /// become ready.
     fn settle(&mut self, pilot: PilotId, job: JobId, tasks: &TaskSet) {
         let Some(mut unreported_results) = self.live.unreported_results.remove(&(job, pilot)) else { return };
         let mut settled = unreported_results.intersection(tasks);
@@ -162,7 +166,7 @@ impl Turn<'_> {
         self.make_ready(job, &settled);
     }
 
-    /// The pilot has nothing more to tell, or nobody will hear it.
+    /// Settles all tasks of a pilot that has nothing more to report, or whose reports will not be heard.
     pub(in crate::engine) fn settle_all(&mut self, pilot: PilotId) {
         let of_it = self.live.unreported_results.iter().filter(|((_, of), _)| *of == pilot);
         let all: Vec<(JobId, TaskSet)> = of_it.map(|((job, _), tasks)| (*job, tasks.clone())).collect();
@@ -171,7 +175,7 @@ impl Turn<'_> {
         }
     }
 
-    /// The pilot has said it.
+    /// Notes that the pilot has reported on these tasks.
     pub(in crate::engine) fn note_answered(&mut self, pilot: PilotId, job: JobId, tasks: &TaskSet) {
         self.settle(pilot, job, tasks);
         if let Some(former) = self.live.former.get_mut(&pilot) {
@@ -192,7 +196,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Takes tasks that are closed now away from whoever else holds them, and tells those to stop.
+    /// Takes tasks that are closed now from the other pilots that hold them, and tells these pilots to stop
+    /// them.
     pub(in crate::engine) fn revoke(&mut self, job: JobId, tasks: &TaskSet, except: Option<PilotId>) {
         self.live.not_ready(job, tasks);
         let holders = self.live.jobs.get(&job).map_or_else(Vec::new, |leases| {

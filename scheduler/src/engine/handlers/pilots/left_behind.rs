@@ -1,5 +1,6 @@
-//! Allocations that may be there and that nobody looks after: their platform is not configured any more, or is another one
-//! of the same name. They are never ended by what that one lists, and nothing of them is cancelled there.
+//! Allocations that were left behind: they may be there, but no platform looks after them, because their
+//! platform is no longer configured, or another platform has its name. They never end by a listing of the
+//! other platform, and nothing of them is cancelled there.
 
 use crate::{
     engine::{
@@ -14,21 +15,22 @@ use crate::{
     ids::{AllocationId, PilotId, PlatformId},
 };
 
-/// What is said of an allocation of whose platform nothing is heard.
+/// The message for an allocation of whose platform nothing is heard.
 const NOT_CONFIGURED: &str = "its platform is not in the manager's configuration, so nobody looks whether it is there; \
      put the platform back, or drop it with `pilotfish allocation cancel`";
 
-/// The same where the store is only read.
+/// The message if the store is only read.
 const NO_MANAGER: &str = "no manager runs, so nobody looks whether it is there";
 
 impl Reader<'_> {
-    /// Whether nobody looks after an allocation that may be there, as its platform is not configured, or is another one.
+    /// Returns whether an allocation may be there and no platform looks after it: its platform is not
+    /// configured, or is another one.
     pub(in crate::engine) fn is_forsaken(&self, held: &Allocation) -> bool {
         let state = self.live.platforms.get(&held.platform);
         held.may_be_there() && (held.is_left_behind || state.is_none_or(|state| !state.is_attached))
     }
 
-    /// What is said of such an allocation.
+    /// Returns the message for a forsaken allocation; `None` for any other allocation.
     pub(in crate::engine) fn forsaken_words(&self, held: &Allocation) -> Option<String> {
         let spec = self.durable.platforms().get(&held.platform);
         match spec {
@@ -46,7 +48,7 @@ impl Reader<'_> {
 }
 
 impl Turn<'_> {
-    /// Tells once in the manager's life that allocations of a platform were left behind.
+    /// Notifies watchers that allocations of a platform were left behind.
     pub(in crate::engine) fn tell_left_behind(&mut self, id: PlatformId) {
         let is_left = |held: &&Allocation| held.platform == id && held.is_left_behind && held.may_be_there();
         let left: Vec<&Allocation> = self.durable.allocations().values().filter(is_left).collect();
@@ -60,8 +62,9 @@ impl Turn<'_> {
         self.notify(notice);
     }
 
-    /// Whether an entry of a platform's listing is of an allocation that was left behind. If the platform is its own, it is
-    /// the same batch system by another way, and cares for it from now on.
+    /// Returns whether an entry of a platform's listing is an allocation that was left behind. If the
+    /// allocation is one of this platform, the platform reaches the same batch system in another way, and
+    /// looks after it from now on.
     pub(in crate::engine) fn finds_again(&mut self, id: PlatformId, entry: &ListedAllocation) -> bool {
         let is_left = |(_, held): &(AllocationId, &Allocation)| held.may_be_there() && held.is_left_behind;
         let Some((allocation, held)) = self.durable.allocation_of(&entry.tag).filter(is_left) else {
@@ -79,8 +82,8 @@ impl Turn<'_> {
         true
     }
 
-    /// Cancels the batch job of an allocation, unless it was left behind: its id may be another job's where its platform is
-    /// asked now.
+    /// Cancels the batch job of an allocation, unless the allocation was left behind: the id may be another
+    /// job's on the platform as it is now.
     pub(in crate::engine) fn cancel_batch_job(&mut self, id: AllocationId) {
         let held = self.durable.allocations().get(&id).filter(|held| !held.is_left_behind);
         let Some(held) = held else { return };
@@ -90,7 +93,8 @@ impl Turn<'_> {
         }
     }
 
-    /// What may be left on platforms when the manager ends, beside what it has cancelled.
+    /// Returns the allocations that may be left on platforms when the manager ends, beside those that it has
+    /// cancelled.
     pub(in crate::engine) fn left_there(&self) -> Vec<LeftThere> {
         let reader = Reader::new(self.settings, self.durable, self.live, self.now);
         let mut left: Vec<LeftThere> = Vec::new();
@@ -101,7 +105,7 @@ impl Turn<'_> {
                 // Its batch job ends with its pilots.
                 Some(_) if have_all_left && held.n_waiting() == 0 => continue,
                 Some(words) => words,
-                // Of what was cancelled its platform's worker tells.
+                // The worker of the platform reports on allocations that were cancelled.
                 None if held.batch_id.is_none() && held.is_unused() => {
                     "its platform has not said whether it is there; the next manager asks".to_owned()
                 }
@@ -117,7 +121,7 @@ impl Turn<'_> {
     }
 }
 
-/// The id of an allocation's batch job, or its name where nobody knows the id.
+/// Returns the id of an allocation's batch job, or its name if the id is unknown.
 fn batch_job(held: &Allocation) -> String {
     held.batch_id.clone().unwrap_or_else(|| held.tag.clone())
 }

@@ -1,4 +1,4 @@
-//! Pilots come, pull, report, leave and are lost.
+//! Pilots: registration, pulls, reports, leaving and loss.
 
 pub mod agreement;
 pub mod blame;
@@ -32,10 +32,10 @@ use crate::{
     time::Span,
 };
 
-/// So many pilots of a job tell what its tasks write at most: nobody reads what more of them write.
+/// The most pilots of a job that send what its tasks write: nobody reads more.
 const N_SHOWING_MAX: usize = 64;
 
-/// A pilot that is refused because another one has its place comes again within this time.
+/// A pilot that is refused because another one has its place registers again within this time.
 const SECOND_JOIN_PAUSE: Span = Span::from_secs(30);
 
 impl Turn<'_> {
@@ -67,7 +67,7 @@ impl Turn<'_> {
         let why = self.winding_up(platform).or_else(|| self.durable.given_back(known));
         let id = PilotId(self.durable.pilots().last_key_value().map_or(1, |(last, _)| last.0 + 1));
         let born_at = crate::time::Time(self.now.0.saturating_sub(uptime.0));
-        // One that the store has forgotten may hold tasks.
+        // A pilot that the store has forgotten may hold tasks.
         let is_of_before = born_at <= self.live.started_at && known.intended_at < self.live.started_at;
         if is_late {
             self.comes_late(allocation, node.batch_id.clone());
@@ -100,7 +100,8 @@ impl Turn<'_> {
         self.answer_registration(request, id);
     }
 
-    /// A pilot that is known presents itself again: an answer was lost, or its session has ended because it was given up.
+    /// Registers a known pilot again: an answer was lost, or its session ended when the pilot was counted as
+    /// lost.
     fn register_again(&mut self, request: RequestId, id: PilotId, tag: String) {
         let Some(pilot) = self.durable.pilots().get(&id) else { return };
         if pilot.has_left {
@@ -120,8 +121,8 @@ impl Turn<'_> {
         self.answer(request, Answer::Registered(registered));
     }
 
-    /// Somebody else comes with a pilot's join token, and comes again for a while. Tells those who watch, once for each
-    /// pilot.
+    /// Notes that another process uses a pilot's join token; it comes again for a while. Notifies watchers
+    /// once for each pilot.
     fn note_second_join(&mut self, pilot: PilotId, tag: &str) {
         let Some(state) = self.live.pilots.get_mut(&pilot) else { return };
         if state.second_join_at.replace(self.now).is_none() {
@@ -129,9 +130,10 @@ impl Turn<'_> {
         }
     }
 
-    /// The pilot in whose place a new one comes, or that has the place and keeps it. A join token serves once for each
-    /// node: again only when the pilot that came with it is gone (it left, its batch job has ended, or it has been silent
-    /// for its heartbeat limit), or if the new one has the number that it drew, which is in its folder.
+    /// Returns the pilot that a new one replaces, if any; `Err`: the pilot that keeps its place. A join token
+    /// serves once for each node. It serves again only when the pilot that came with it is gone (it left, its
+    /// batch job has ended, or it has been silent for its heartbeat limit), or if the new pilot knows the
+    /// number that its predecessor drew, which is in its folder.
     fn place_of(
         &self,
         held: &Allocation,
@@ -154,7 +156,7 @@ impl Turn<'_> {
         else {
             return Ok(None);
         };
-        // The one before was given up. One that was gone, and speaks late, has the place of another node.
+        // The predecessor was lost. A pilot that was gone and speaks late has the place of another node.
         let mut newer = BTreeSet::new();
         let late = mates.iter().rev().find(|id| !newer.insert(place(id)));
         match late.filter(|_| held.came.iter().any(is_before)) {
@@ -163,14 +165,15 @@ impl Turn<'_> {
         }
     }
 
-    /// Whether a pilot has been silent for its heartbeat limit.
+    /// Returns whether a pilot has been silent for its heartbeat limit.
     fn is_silent(&self, id: PilotId) -> bool {
         let limit = self.settings.heartbeat_limit;
         let state = self.live.pilots.get(&id).filter(|state| state.parked.is_none());
         state.is_some_and(|state| self.now.since(state.last_heard) >= limit)
     }
 
-    /// The pilot of that number, if the session is its own and has not ended. It ends when the pilot leaves or is given up.
+    /// Returns the pilot, if the session is its own and has not ended. A session ends when the pilot leaves
+    /// or is lost.
     pub(in crate::engine) fn pilot_of_session(
         &self,
         id: PilotId,
@@ -219,11 +222,11 @@ impl Turn<'_> {
         if let Some(report) = pull.report
             && !self.take_report(id, report)
         {
-            // Whatever it counts by, it is not what is counted here.
+            // The pilot numbers its reports differently than the manager.
             self.lose_step(id);
             return self.ask_for_holdings(request, id);
         }
-        // A new process that delivers what one before it left knows nothing of that one's tasks.
+        // A new process that delivers reports of an earlier one knows nothing of the earlier one's tasks.
         if pull.epoch == epoch {
             self.note_running(id, &pull.running);
         }
@@ -244,7 +247,7 @@ impl Turn<'_> {
         self.live.park(request, id, self.now + wait.min(self.settings.poll_wait_max));
     }
 
-    /// A pilot has one parked pull at most: the older one is answered with nothing.
+    /// Answers the pilot's parked pull, if any, without new tasks: a pilot has at most one parked pull.
     pub(in crate::engine) fn supersede(&mut self, id: PilotId) {
         if let Some(older) = self.live.unpark(id) {
             self.answer_pull(older, id, None);
@@ -269,13 +272,14 @@ impl Turn<'_> {
         self.answer(request, Answer::Pull(answer));
     }
 
-    /// Puts new tasks and commands for the pilot into a part of their own, to be sent until confirmed.
+    /// Puts new tasks and commands for the pilot into a part of their own, which is sent until it is
+    /// confirmed.
     pub(in crate::engine) fn feed(&mut self, id: PilotId) {
         let bundles = self.fill(id);
         self.send_part(id, bundles);
     }
 
-    /// Puts these tasks and the commands of before into a part.
+    /// Puts these tasks and the pending commands into a part.
     pub(in crate::engine) fn send_part(&mut self, id: PilotId, bundles: Vec<Bundle>) {
         self.live.note_crew(self.durable, id, self.now);
         let Some(state) = self.live.pilots.get_mut(&id) else { return };
@@ -300,7 +304,7 @@ impl Turn<'_> {
         state.unconfirmed.push(part);
     }
 
-    /// Tells a pilot something with the next answer; a parked pull is answered at the end of the step.
+    /// Adds a command to the pilot's next answer; a parked pull is answered at the end of the step.
     pub(in crate::engine) fn command(&mut self, id: PilotId, command: PilotCommand) {
         if let Some(state) = self.live.pilots.get_mut(&id) {
             state.commands.push(command);
@@ -308,7 +312,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Has pilots tell what their tasks write. One that was told so and has not confirmed it is not told again.
+    /// Asks pilots for what their tasks write. A pilot that has not confirmed an earlier request is not asked
+    /// again.
     pub(in crate::engine) fn want_tails(
         &mut self,
         job: JobId,
@@ -326,7 +331,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Asks a pilot that is not in step what it holds. Each question has a number of its own.
+    /// Asks a pilot that is out of step what it holds. Each question has a number of its own.
     pub(in crate::engine) fn ask_for_holdings(&mut self, request: RequestId, id: PilotId) {
         self.live.n_questions += 1;
         let asked = self.live.n_questions;
@@ -336,7 +341,8 @@ impl Turn<'_> {
         self.answer_pull(request, id, Some(asked));
     }
 
-    /// Takes a pilot at its word about what it holds. What another holds or nobody wants goes back.
+    /// Leases a pilot the tasks that it says it holds. It must kill those that another pilot holds or that
+    /// are not wanted.
     fn adopt(&mut self, id: PilotId, holds: &Holdings, pull: &Pull) {
         let Some(state) = self.live.pilots.get_mut(&id) else { return };
         if state.is_synced || state.asked != Some(holds.asked) {
@@ -348,7 +354,7 @@ impl Turn<'_> {
         state.is_synced = true;
         state.told = holds.asked;
         self.live.n_unsynced -= 1;
-        // By what it held until now.
+        // By its leases until now, before they change below.
         let mine = |held: &Held| self.leased_ever(id, held.job, &told_of(held));
         let mine: Vec<TaskSet> = holds.tasks.iter().map(mine).collect();
         self.note_told(id, pull.tally);
@@ -371,7 +377,7 @@ impl Turn<'_> {
             all.remove_all(&wanted);
             self.note_revoked(id, held.job, &all);
             self.note_owed(id, held.job, &held.unreported.intersection(&all));
-            // It may have been on its way for long: what ran then may have ended before a retry.
+            // The pull may have been delayed: attempts that ran then may have ended before a retry.
             self.note_doubtful(id, held.job, &wanted);
             if !unwanted.is_empty() {
                 self.command(id, PilotCommand::Kill { job: held.job, tasks: unwanted });
@@ -388,7 +394,7 @@ impl Turn<'_> {
         self.end_grace();
     }
 
-    /// What it was leased and does not hold is ready again.
+    /// Makes tasks ready again that the pilot was leased and does not hold.
     fn release_untold(&mut self, id: PilotId, holds: &Holdings) {
         let leases = self.live.pilots.get(&id).map_or_else(Default::default, |state| state.leases.clone());
         for (job, mut untold) in leases {
@@ -402,8 +408,8 @@ impl Turn<'_> {
         }
     }
 
-    /// What a pilot still has that it was thought to be lost with was not why: the network was, or the manager's
-    /// own standing still, and that uses up nobody's `crash_limit`.
+    /// Takes back the blame of tasks that the pilot still has after its supposed loss: the network was the
+    /// cause, or a stall of the manager, and that counts toward no `crash_limit`.
     fn take_back_blame(&mut self, id: PilotId, holds: &Holdings) {
         let blamed = |held: &Held| {
             let job = self.durable.jobs().get(&held.job)?;
@@ -423,21 +429,21 @@ impl Turn<'_> {
         }
     }
 
-    /// Once all pilots have said what they hold, nothing is withheld for any of them.
+    /// Ends the grace period once all pilots have said what they hold.
     fn end_grace(&mut self) {
         if self.live.n_unsynced == 0 {
             self.withhold_nothing();
         }
     }
 
-    /// What was withheld after a start is given out, by what the policies say of it.
+    /// Gives out the tasks that were withheld after a start, by a first plan.
     pub(in crate::engine) fn withhold_nothing(&mut self) {
         self.guide_first();
         self.live.stir_all();
         self.stir_platforms();
     }
 
-    /// Of these tasks, those that are open and held by nobody else.
+    /// Returns those of these tasks that are open, not blocked and held by no other pilot.
     fn adoptable(&self, id: PilotId, job: JobId, tasks: &TaskSet) -> TaskSet {
         let Some(held) = self.durable.jobs().get(&job) else { return TaskSet::new() };
         let mut wanted = tasks.intersection(&held.open);
@@ -450,7 +456,7 @@ impl Turn<'_> {
         wanted
     }
 
-    /// Ends all leases of a pilot; what is still open is ready again.
+    /// Ends all leases of a pilot; its open tasks become ready again.
     fn release_all(&mut self, id: PilotId) {
         let leases = self.live.pilots.get(&id).map_or_else(Default::default, |state| state.leases.clone());
         for (job, tasks) in leases {
@@ -492,7 +498,7 @@ impl Turn<'_> {
         self.answer(request, Answer::Left);
     }
 
-    /// Gives a pilot up. Its tasks are ready again; those that ran may be why it vanished.
+    /// Counts a pilot as lost. Its tasks become ready again; tasks that ran there may be the cause.
     pub(in crate::engine) fn lose_pilot(&mut self, id: PilotId, why: &str) {
         if self.durable.pilots().get(&id).is_none_or(|pilot| !pilot.is_live()) {
             return;
@@ -531,7 +537,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Forgets a pilot. What it held is ready again.
+    /// Forgets a pilot. Its tasks become ready again.
     fn bury(&mut self, id: PilotId) {
         self.supersede(id);
         self.release_all(id);
@@ -547,8 +553,8 @@ impl Turn<'_> {
         self.stir_platforms();
     }
 
-    /// An allocation is not needed without pilots, unless more of them come whenever there is room for them. One
-    /// whose last pilot vanished may go on: it is cancelled.
+    /// Releases an allocation without pilots, unless more pilots come whenever there is room for them. An
+    /// allocation whose last pilot was lost may go on, so it is cancelled.
     fn release_allocation(&mut self, id: PilotId, why: &str, has_vanished: bool) {
         let Some(pilot) = self.durable.pilots().get(&id) else { return };
         let (allocation, platform) = (pilot.allocation, pilot.platform);
@@ -559,7 +565,7 @@ impl Turn<'_> {
             // It goes on when it is resumed, and its pilot comes back.
             return self.list_soon(platform);
         }
-        // Those of its nodes that have not come would come to nobody.
+        // Pilots of its remaining nodes would not be wanted.
         let is_some_to_come = held.n_waiting() > 0;
         if is_some_to_come && self.durable.is_array(platform) && is_wanted {
             return;
@@ -571,7 +577,7 @@ impl Turn<'_> {
         self.list_soon(platform);
     }
 
-    /// A pilot that had been given up speaks again: it is known, and must say what it holds.
+    /// Takes back a lost pilot that speaks again: it must say what it holds.
     fn take_back(&mut self, id: PilotId) {
         self.record(Record::PilotReturned { pilot: id, at: self.now });
         self.allocation_is_back(id);
@@ -594,7 +600,7 @@ impl Turn<'_> {
         self.command(id, PilotCommand::Drain);
     }
 
-    /// A pilot's timer: its parked pull is over, or it has been silent too long.
+    /// Handles a pilot's timer: its pause or its parked pull is over, or it has been silent for too long.
     pub(in crate::engine) fn look_at_pilot(&mut self, id: PilotId) {
         self.end_pause(id);
         let limit = self.settings.heartbeat_limit;
@@ -611,7 +617,7 @@ impl Turn<'_> {
                 return self.arm_pause(id);
             }
             None if self.now.since(state.last_heard) >= limit => {
-                // Its batch job was begun again: whoever comes in its place needs the allocation.
+                // Its batch job was started again: the pilot that takes its place needs the allocation.
                 let is_awaited = state.second_join_at.is_some_and(|at| self.now < at + SECOND_JOIN_PAUSE);
                 if is_awaited && self.now < state.last_heard + limit + SECOND_JOIN_PAUSE {
                     let until = state.last_heard + limit + SECOND_JOIN_PAUSE;
@@ -632,7 +638,7 @@ impl Turn<'_> {
     }
 }
 
-/// All tasks of a job that a pilot says it has.
+/// Returns all tasks of a job that a pilot says it has.
 pub(in crate::engine) fn told_of(held: &Held) -> TaskSet {
     let mut all = held.queued.clone();
     all.insert_all(&held.running);

@@ -1,4 +1,5 @@
-//! Attempts: the first success wins, each kind of failure has its own budget, crashes lead to quarantine.
+//! Reports: the first success of a task counts, each kind of failure has its own retries, and crashes lead to
+//! quarantine.
 
 use std::collections::BTreeSet;
 
@@ -17,9 +18,10 @@ use crate::{
 };
 
 impl Turn<'_> {
-    /// Takes a report, once: what had been taken before is dropped, and one that does not follow on the last one is
-    /// refused, unless the store has forgotten those between. Then their tasks run again: no pilot says any more that it
-    /// holds them. Gives whether the number was right.
+    /// Takes a report, once: a report that was taken before is dropped, and a report that does not follow the
+    /// last one is refused, unless the store has forgotten the reports between. The tasks of forgotten
+    /// reports run again, because the pilot no longer says that it holds them. Returns whether the number was
+    /// right.
     pub(in crate::engine) fn take_report(&mut self, pilot: PilotId, report: Report) -> bool {
         let Some(acknowledged) = self.durable.pilots().get(&pilot).map(|pilot| pilot.acknowledged) else {
             return true;
@@ -43,7 +45,7 @@ impl Turn<'_> {
         let mut seen = BTreeSet::new();
         for mut part in report.jobs {
             if !part.is_well_formed() || !seen.insert(part.job) {
-                // A faulty pilot: nothing of it is believed, and the job is taken from it.
+                // The pilot is faulty: it is not believed, and the job is taken from it.
                 returned.push((part.job, TaskSet::from(0..u64::MAX)));
                 answered.push((part.job, TaskSet::from(0..u64::MAX)));
                 continue;
@@ -84,7 +86,7 @@ impl Turn<'_> {
         for (job, tasks) in answered {
             self.note_answered(pilot, job, &tasks);
         }
-        // What tasks took, and are expected to take, may leave room in their user's budget.
+        // Measured and expected runtimes may leave room in the budget of the tasks' user.
         let platform =
             self.durable.pilots().get(&pilot).and_then(|p| self.durable.platforms().get(&p.platform));
         if platform.is_some_and(|spec| spec.limits.user_core_time_max.is_some()) {
@@ -97,12 +99,13 @@ impl Turn<'_> {
             self.notify(Notice::JobChanged(job));
         }
         self.hand_over(pilot, gifts);
-        // What these let begin may go to this pilot at once.
+        // Tasks that these results unblock may go to this pilot at once.
         self.settle_graph();
         true
     }
 
-    /// What a report brought may change what policies say: failures, what comes back, what little was known of.
+    /// Requests a new plan if the report may change it: by failures, returned tasks, or an application of
+    /// which little is known.
     fn note_news(
         &mut self,
         pilot: PilotId,
@@ -118,7 +121,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Whether little is known yet of the job's application where the pilot is.
+    /// Returns whether little is known yet of the job's application on the pilot's platform.
     fn is_young(&self, pilot: PilotId, job: JobId) -> bool {
         let known = self.durable.pilots().get(&pilot).and_then(|p| self.durable.learned().get(&p.platform));
         let application = self.durable.jobs().get(&job).map(|job| &job.request.application);
@@ -126,7 +129,7 @@ impl Turn<'_> {
         known.is_none_or(Statistics::is_young)
     }
 
-    /// Failures that may be from before the task was opened again: it is to be tried once more.
+    /// Returns tasks whose failures may be from before they were reopened: each is to be tried once more.
     fn doubtful_failures(&self, pilot: PilotId, part: &JobReport) -> TaskSet {
         let state = self.live.pilots.get(&pilot);
         let is_doubtful = |index: &u64| {
@@ -135,7 +138,8 @@ impl Turn<'_> {
         part.failures.iter().map(|failure| failure.index).filter(is_doubtful).collect()
     }
 
-    /// What of a job's report is accepted: first successes, and failures of tasks that the pilot holds.
+    /// Returns the accepted part of a job's report: first successes, and failures of tasks that the pilot
+    /// holds.
     fn judge(&self, pilot: PilotId, part: JobReport, ended: &BTreeSet<TaskId>) -> Option<JobResult> {
         let job = self.durable.jobs().get(&part.job)?;
         let accepted = part.successes.tasks.intersection(&job.open);
@@ -155,7 +159,7 @@ impl Turn<'_> {
             .filter(|failure| seen.insert(failure.index))
             .map(|failure| self.judge_failure(pilot, part.job, failure, ended))
             .collect();
-        // What was killed because somebody cancelled it has written something too, and nothing else comes of it.
+        // A task that was killed after a cancellation has output too, and no other result.
         let is_kept = |index| {
             let was_killed = || job.cancelled.contains(index) && part.returned.contains(index);
             accepted.contains(index) || seen.contains(index) || was_killed()
@@ -170,7 +174,8 @@ impl Turn<'_> {
         Some(JobResult { job: part.job, totals: Totals::of(&successes), successes, failures, outputs, files })
     }
 
-    /// `ended`: the tasks of which the report says that they were ended with their batch job.
+    /// Returns the failed attempt with its verdict. `ended`: the tasks that the report says were ended with
+    /// their batch job.
     fn judge_failure(
         &self,
         pilot: PilotId,
@@ -199,7 +204,7 @@ impl Turn<'_> {
         self.durable.jobs().get(&task.job)?.troubled.get(&task.index)
     }
 
-    /// What follows from one more failure of this kind: each kind draws on its own budget.
+    /// Returns the verdict on one more failure of this kind: each kind has retries of its own.
     pub(in crate::engine) fn verdict(&self, task: TaskId, kind: &FailureKind) -> Verdict {
         let Some(job) = self.durable.jobs().get(&task.job) else { return Verdict::Final };
         let none = Trouble::default();
@@ -213,7 +218,7 @@ impl Turn<'_> {
                 (trouble.n_node, budget, self.settings.node_retry_delay)
             }
             Blame::Walltime => (trouble.n_walltime, self.settings.walltime_retries, Span::ZERO),
-            // Those are weighed by `verdict_of_end`.
+            // `verdict_of_end` weighs these kinds.
             Blame::Nobody | Blame::Ended | Blame::Crash => (0, u32::MAX, Span::ZERO),
             Blame::Transfer => {
                 (trouble.n_transfer, self.settings.transfer_retries, self.settings.node_retry_delay)
@@ -229,7 +234,7 @@ impl Turn<'_> {
     fn follow_successes(&mut self, pilot: PilotId, job: JobId, tasks: &TaskSet) {
         let taken = self.unlease(pilot, job, tasks);
         if taken.len() < tasks.len() {
-            // What it did not hold any more may be ready, or another's.
+            // Tasks that it no longer held may be ready, or leased to another pilot.
             self.revoke(job, tasks, Some(pilot));
         }
         if !tasks.is_empty() {
@@ -242,7 +247,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Leases end, tasks wait for their retry, watchers hear, black holes are drained.
+    /// Ends leases, schedules retries, notifies watchers and drains black holes after failures.
     fn follow_failures(&mut self, pilot: PilotId, job: JobId, failures: Vec<FailedAttempt>) {
         for failure in failures {
             let one = TaskSet::from(failure.index..failure.index + 1);
@@ -269,7 +274,8 @@ impl Turn<'_> {
         }
     }
 
-    /// A node that fails what others can do, again and again, is drained.
+    /// Counts a failure of the node. A node that fails, again and again, tasks that others can run is
+    /// drained.
     fn note_node_failure(&mut self, pilot: PilotId, job: JobId, kind: &FailureKind) {
         let Some(state) = self.live.pilots.get_mut(&pilot) else { return };
         if kind.blame() != Blame::Node {
@@ -295,7 +301,7 @@ impl Turn<'_> {
         }
     }
 
-    /// How many tasks of the job the whole pilot could run at a time.
+    /// Returns how many tasks of the job the whole pilot could run at a time.
     pub(in crate::engine) fn n_slots(&self, pilot: PilotId, job: JobId) -> u64 {
         let Some(pilot) = self.durable.pilots().get(&pilot) else { return 0 };
         let Some(job) = self.durable.jobs().get(&job) else { return 0 };

@@ -1,5 +1,5 @@
-//! What tasks need beside cores: disks, files, and the time until their programs begin. Pilots tell sums with their pulls; they
-//! are written down now and then.
+//! Resource use of tasks beside cores: disks, files, and the time until their programs start. Pilots send
+//! sums with their pulls; these are recorded now and then.
 
 use std::collections::BTreeMap;
 
@@ -15,11 +15,11 @@ use crate::{
     time::Span,
 };
 
-/// Of so many jobs a pull is believed.
+/// The most jobs of a pull that are taken in.
 const N_TOLD_MAX: usize = 1000;
 
 impl Turn<'_> {
-    /// A pilot tells which bytes of files have moved.
+    /// Adds the bytes of files that a pilot says have moved.
     pub(in crate::engine) fn note_moved(&mut self, id: PilotId, moved: &[(JobId, MovedBytes)]) {
         let Some(platform) = self.durable.pilots().get(&id).map(|pilot| pilot.platform) else { return };
         for (job, more) in moved.iter().take(N_TOLD_MAX).filter(|(_, more)| !more.is_none()) {
@@ -30,7 +30,7 @@ impl Turn<'_> {
         }
     }
 
-    /// A pilot tells what tasks have needed.
+    /// Adds the resources that a pilot says tasks have used.
     pub(in crate::engine) fn note_efforts(&mut self, id: PilotId, efforts: &[Effort]) {
         let Some(platform) = self.durable.pilots().get(&id).map(|pilot| pilot.platform) else { return };
         for effort in efforts.iter().take(N_TOLD_MAX).filter(|effort| effort.n > 0) {
@@ -43,7 +43,7 @@ impl Turn<'_> {
         }
     }
 
-    /// A pilot tells for how long its tasks wanted to compute and could not.
+    /// Adds the time for which a pilot's tasks wanted to compute and could not.
     pub(in crate::engine) fn note_starved(&mut self, id: PilotId, starved: &[(JobId, u64)]) {
         let Some(platform) = self.durable.pilots().get(&id).map(|pilot| pilot.platform) else { return };
         for (job, us) in starved.iter().take(N_TOLD_MAX).filter(|(_, us)| *us > 0) {
@@ -55,7 +55,7 @@ impl Turn<'_> {
         }
     }
 
-    /// They are written down, a record for each platform.
+    /// Records the sums, one record per platform.
     pub(in crate::engine) fn keep_efforts(&mut self) {
         let mut by_platform = BTreeMap::<PlatformId, Vec<ResourceUse>>::new();
         for ((platform, _), effort) in std::mem::take(&mut self.live.efforts) {
@@ -74,7 +74,7 @@ impl Turn<'_> {
 }
 
 impl Live {
-    /// What was told of an application's tasks on a platform and is not written down yet.
+    /// Returns the sums of an application's tasks on a platform that are not recorded yet.
     fn efforts_of(&mut self, platform: PlatformId, application: &str) -> &mut ResourceUse {
         let key = (platform, application.to_owned());
         self.efforts.entry(key).or_insert_with(|| ResourceUse {

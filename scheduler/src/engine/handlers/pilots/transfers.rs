@@ -1,7 +1,7 @@
-//! Tasks that pilots give to each other. The giver takes them from its queue and says in a report whose they are
-//! to be. They are leased to that pilot at once and sent with the answer to its parked pull, so nobody begins what
-//! nobody has sent to him, and it is always known here who holds what, whoever dies on the way. What that pilot may
-//! not have is ready for all.
+//! Transfers of tasks between pilots. The giver takes tasks from its queue and names the taker in a report.
+//! The tasks are leased to the taker at once and sent with the answer to its parked pull. No pilot therefore
+//! starts tasks that the manager has not sent to it, and the manager always knows which pilot holds which
+//! tasks, even if a pilot is lost on the way. Tasks that the taker must not have become ready for all pilots.
 
 use std::{cmp::Reverse, collections::BTreeSet, ops::Bound};
 
@@ -19,18 +19,18 @@ use crate::{
     time::Span,
 };
 
-/// Tasks that their holder wants another pilot to have.
+/// Tasks that their holder gives to another pilot.
 pub(in crate::engine) type Gift = (PilotId, JobId, TaskSet);
 
-/// So many pilots are looked at where somebody wants to know at which of them most waits.
+/// Number of pilots to look at in search of the pilot at which most tasks wait.
 const N_LOOKED_AT: usize = 1_000;
 
-/// … and not sooner again on the same platform.
+/// The least time between two searches on the same platform.
 const HUNT_PAUSE: Span = Span::from_millis(10);
 
 impl Live {
     fn note_gift(&mut self, giver: PilotId, to: PilotId, n_tasks: u64) {
-        // Whoever is gone is not asked how many those were.
+        // A pilot that is gone needs no counts.
         if let Some(giver) = self.pilots.get_mut(&giver) {
             giver.n_given += n_tasks;
             giver.n_failed_steal_requests = 0;
@@ -41,7 +41,7 @@ impl Live {
     }
 }
 
-/// How many tasks wait at a pilot, as far as can be told; 0 of one that is asked for some already.
+/// Returns how many tasks wait at a pilot, as far as is known; 0 if it has been asked for some already.
 fn n_waiting(state: &PilotState) -> u64 {
     let unconfirmed = state.unconfirmed.iter().flat_map(|part| &part.commands);
     let is_give = |command: &PilotCommand| matches!(command, PilotCommand::Give { .. });
@@ -53,8 +53,8 @@ fn n_waiting(state: &PilotState) -> u64 {
 }
 
 impl Turn<'_> {
-    /// Asks in the place of a pilot with nothing to do that cannot reach all others: the one at which most waits, which
-    /// gives as much as if it had been asked by itself.
+    /// Passes on the steal request of an idle pilot that cannot reach all others: the pilot at which most
+    /// tasks wait gives as many as if it had been asked directly.
     pub(in crate::engine) fn pass_hunt_on(
         &mut self,
         request: RequestId,
@@ -74,8 +74,8 @@ impl Turn<'_> {
         self.answer(request, Answer::HuntPassedOn { is_any_asked: victim.is_some() });
     }
 
-    /// Of those that come next after the one that asks; who was asked in vain comes after all others. Not for everybody
-    /// who asks at the same moment: pulls would wait.
+    /// Returns the pilot at which most tasks wait, among the next ones after the idle pilot; pilots that were
+    /// asked in vain come last. Searches only now and then on a platform: otherwise pulls would wait.
     fn where_most_waits(&mut self, platform: PlatformId, thief: PilotId) -> Option<PilotId> {
         let now = self.now;
         let state = self.live.platforms.get_mut(&platform)?;
@@ -93,7 +93,7 @@ impl Turn<'_> {
         waiting.filter(|(_, n, _)| *n > 0).max().map(|(.., id)| id)
     }
 
-    /// A pilot that begins anew takes nothing from others, nor they from it, until it is told that it may.
+    /// Tells a pilot the stealing policy. Before that, a new pilot takes no tasks from others and gives none.
     pub(in crate::engine) fn tell_stealing(&mut self, id: PilotId) {
         let policy = self.policies().stealing;
         if policy != PilotStealing::None {
@@ -101,7 +101,7 @@ impl Turn<'_> {
         }
     }
 
-    /// The policy is another one.
+    /// Tells all pilots a new stealing policy.
     pub(in crate::engine) fn tell_all_stealing(&mut self, policy: PilotStealing) {
         let pilots: Vec<PilotId> = self.live.pilots.keys().copied().collect();
         for id in pilots {
@@ -109,7 +109,7 @@ impl Turn<'_> {
         }
     }
 
-    /// The giver holds these no more; gives those that it held until now.
+    /// Takes given tasks from the giver; returns the tasks that it held until now.
     pub(in crate::engine) fn take_gifts(&mut self, giver: PilotId, given: Vec<Gift>) -> Vec<Gift> {
         let taken = given.into_iter().map(|(to, job, tasks)| {
             let taken = self.unlease(giver, job, &tasks);
@@ -119,7 +119,8 @@ impl Turn<'_> {
         taken.collect()
     }
 
-    /// Leases tasks that have just become ready to whom they were given, as far as they may be had there.
+    /// Leases tasks that have just become ready to the pilots to which they were given, as far as these may
+    /// have them.
     pub(in crate::engine) fn hand_over(&mut self, giver: PilotId, gifts: Vec<Gift>) {
         let mut takers = BTreeSet::new();
         let mut is_any_left = false;
@@ -140,8 +141,8 @@ impl Turn<'_> {
         takers.into_iter().for_each(|to| self.answer_parked(to));
     }
 
-    /// Those of these tasks that the pilot may have from the giver: on the same platform, so that what users,
-    /// applications and policies have there stays as it is.
+    /// Returns those of these tasks that the pilot may have from the giver. Both must be on the same
+    /// platform, so that the parts of users and applications there stay as they are.
     fn that_may_go(&self, giver: PilotId, to: PilotId, job_id: JobId, tasks: &TaskSet) -> Option<TaskSet> {
         let (durable, live) = (&*self.durable, &*self.live);
         let platform = durable.pilots().get(&giver)?.platform;
@@ -149,7 +150,7 @@ impl Turn<'_> {
         let leases = live.jobs.get(&job_id).filter(|leases| leases.profiled_on.is_none())?;
         let offer = PilotCapacity::new(self.settings, durable, live, self.now, to)?;
         let is_for_others = state.reservation.is_some_and(|kept| kept.job != job_id);
-        // What is not sent at once might be over, or its pilot lost with it, before it is.
+        // Tasks that are not sent at once might end, or be lost with their pilot, before they are sent.
         let is_listening = state.parked.is_some();
         let takes = giver != to
             && is_listening
@@ -169,7 +170,7 @@ impl Turn<'_> {
         ready.remove_all(&live.not_for(to, job_id));
         let elsewhere = Elsewhere { settings: self.settings, durable, live, now: self.now };
         ready.remove_all(&elsewhere.not_for(to, job_id));
-        // As many as would be sent to it of the shortest ones.
+        // As many as it would be sent of the shortest tasks.
         let depth = self.settings.prefetch_tasks_max.max(1);
         let n_slots = self.n_slots(to, job_id);
         let n_most = match offer.is_careful(job_id) {
