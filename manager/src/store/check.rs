@@ -16,14 +16,14 @@ const OUTPUTS: &str =
 const FILES: &str =
     "SELECT seq, job, task_index, path, sha256, bytes, sum FROM files NOT INDEXED ORDER BY id";
 
-/// What a check of a store came to.
+/// The result of a check of a store.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Checked {
     /// How many records it has.
     pub n_records: u64,
     /// How many of them, the first ones, were written by versions that kept no checksums.
     pub n_without_sums: u64,
-    /// What is wrong, each with its place; none if the store is whole.
+    /// The damage found, each with its place; none if the store is whole.
     pub found: Vec<String>,
 }
 
@@ -43,7 +43,9 @@ pub fn check(folder: &Path, n_max: usize) -> Result<Checked, StoreError> {
     let access = if at_rest(&path).is_some() { Access::ReadUnchanging } else { Access::Read };
     let connection = connect(&path, access)?;
     let failed = |fault: Fault| fault.at(&path, "check");
-    schema::check_origin(&connection, schema::MIGRATIONS).map_err(failed)?;
+    schema::check_origin(&connection, schema::MIGRATIONS)
+        .and_then(|()| schema::check_has_sums(&connection))
+        .map_err(failed)?;
     let mut checked = Checked::default();
     let replayed = || {
         schema::check_version(&connection)?;
@@ -76,7 +78,7 @@ fn is_damage(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), None | Some(ErrorCode::DatabaseCorrupt))
 }
 
-/// What is wrong with a store's pages and rows, `n_max` findings at most; none if it is whole.
+/// Returns the damage of a store's pages and rows, `n_max` findings at most; none if it is whole.
 fn whole(connection: &Connection, n_max: usize) -> Result<Vec<String>, Fault> {
     let found = pages(connection, n_max)?;
     // Rows of pages that are damaged cannot be read.
@@ -86,7 +88,7 @@ fn whole(connection: &Connection, n_max: usize) -> Result<Vec<String>, Fault> {
     Ok(rows(connection, n_max)?.into_iter().map(|finding| finding.what).collect())
 }
 
-/// Refuses what nobody would notice who reads the store. Gives the damage that is told to whoever comes to it.
+/// Refuses damage that no reader of the store would notice. Returns the damage that readers report themselves.
 pub(super) fn hidden(connection: &Connection) -> Result<Vec<String>, Fault> {
     /// Findings that are told of in a log at most.
     const N_TOLD_MAX: usize = 20;
@@ -118,7 +120,7 @@ impl Finding {
     }
 }
 
-/// What SQLite finds: pages, and indices that do not have what tables have.
+/// Returns the damage that SQLite finds: pages, and indices that differ from their tables.
 fn pages(connection: &Connection, n_max: usize) -> Result<Vec<String>, Fault> {
     let mut statement = connection.prepare(&format!("PRAGMA integrity_check({n_max})"))?;
     let found: Vec<String> = statement.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;

@@ -1,4 +1,4 @@
-//! What can go wrong with the store, in words and with the file it went wrong with.
+//! Errors of the store: each names the file and the reason.
 
 use std::{
     fmt, io,
@@ -19,7 +19,7 @@ pub enum StoreError {
     InUse {
         /// The store's folder.
         folder: PathBuf,
-        /// Who holds its lock.
+        /// The process that holds its lock.
         holder: Holder,
     },
     /// The folder, its lock or the store's file cannot be created or opened.
@@ -27,9 +27,9 @@ pub enum StoreError {
     Folder {
         /// The folder or file.
         path: PathBuf,
-        /// What was attempted.
+        /// The attempted operation: a verb.
         doing: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The file is something else.
@@ -37,7 +37,7 @@ pub enum StoreError {
     NotAStore {
         /// The file.
         path: PathBuf,
-        /// What was attempted.
+        /// The attempted operation: a verb.
         doing: &'static str,
         /// By what it shows.
         why: &'static str,
@@ -78,9 +78,9 @@ pub enum StoreError {
     Damaged {
         /// The store's file.
         path: PathBuf,
-        /// What was attempted.
+        /// The attempted operation: a verb.
         doing: &'static str,
-        /// What is wrong, and where.
+        /// The damage and its place.
         what: String,
     },
     /// Its path has more bytes than SQLite takes.
@@ -92,7 +92,7 @@ pub enum StoreError {
     PathTooLong {
         /// The store's file.
         path: PathBuf,
-        /// What was attempted.
+        /// The attempted operation: a verb.
         doing: &'static str,
         /// How many bytes it may have.
         bytes_max: usize,
@@ -102,7 +102,7 @@ pub enum StoreError {
     DiskFull {
         /// The store's file.
         path: PathBuf,
-        /// What was attempted.
+        /// The attempted operation: a verb.
         doing: &'static str,
     },
     /// The system lets this process write no larger files.
@@ -114,7 +114,7 @@ pub enum StoreError {
     FileSize {
         /// The store's file.
         path: PathBuf,
-        /// What was attempted.
+        /// The attempted operation: a verb.
         doing: &'static str,
         /// How large a file may be.
         bytes_max: u64,
@@ -124,7 +124,7 @@ pub enum StoreError {
     ReadOnly {
         /// The store's file.
         path: PathBuf,
-        /// What was attempted.
+        /// The attempted operation: a verb.
         doing: &'static str,
     },
     /// Another program keeps it locked.
@@ -136,7 +136,7 @@ pub enum StoreError {
     Busy {
         /// The store's file.
         path: PathBuf,
-        /// What was attempted.
+        /// The attempted operation: a verb.
         doing: &'static str,
     },
     /// The disk or its driver failed.
@@ -144,9 +144,9 @@ pub enum StoreError {
     Io {
         /// The store's file.
         path: PathBuf,
-        /// What was attempted.
+        /// The attempted operation: a verb.
         doing: &'static str,
-        /// What SQLite said.
+        /// SQLite's error.
         source: SqliteError,
     },
     /// The file system has no shared memory for files, as some network file systems.
@@ -163,9 +163,9 @@ pub enum StoreError {
     Sqlite {
         /// The store's file.
         path: PathBuf,
-        /// What was attempted.
+        /// The attempted operation: a verb.
         doing: &'static str,
-        /// What SQLite said.
+        /// SQLite's error.
         source: SqliteError,
     },
     /// A number is beyond what the store can order.
@@ -173,9 +173,9 @@ pub enum StoreError {
     TooLarge {
         /// The store's file.
         path: PathBuf,
-        /// What was attempted.
+        /// The attempted operation: a verb.
         doing: &'static str,
-        /// What kind of number.
+        /// The kind of number.
         what: &'static str,
         /// The number.
         value: u64,
@@ -185,9 +185,9 @@ pub enum StoreError {
     Encode {
         /// The store's file.
         path: PathBuf,
-        /// What was attempted.
+        /// The attempted operation: a verb.
         doing: &'static str,
-        /// What the encoder said.
+        /// The encoder's error.
         source: serde_json::Error,
     },
     /// Somebody removed the file, or put another in its place: what is written goes nowhere.
@@ -225,7 +225,7 @@ pub enum StoreError {
     },
 }
 
-/// Who holds a folder's lock, as far as the lock file tells.
+/// The process that holds a folder's lock, as far as the lock file tells.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Holder {
     /// The process.
@@ -245,7 +245,7 @@ impl fmt::Display for Holder {
     }
 }
 
-/// What goes wrong below, where the file's name is not known.
+/// An error of a layer that does not know the file's name.
 #[derive(Debug)]
 pub(super) enum Fault {
     Sqlite(SqliteError),

@@ -22,7 +22,7 @@ use super::{
 
 /// The lock file's name in the store's folder.
 pub(crate) const FILE: &str = "lock";
-/// What may be in a manager's folder before its first start: an operator's configuration, and what managers and pilots
+/// Names that a manager's folder may have before its first start: an operator's configuration, and files that managers and pilots
 /// leave there.
 const OF_MANAGERS: [&str; 12] = [
     "manager.yaml",
@@ -38,7 +38,7 @@ const OF_MANAGERS: [&str; 12] = [
     "doors",
     "pilots",
 ];
-/// Endings of files that operators keep in a manager's folder: what `serve` writes, configurations, certificates.
+/// Endings of files that operators keep in a manager's folder: logs of `serve`, configurations, certificates.
 const BESIDE: [&str; 10] = ["log", "out", "err", "pid", "yaml", "yml", "json", "pem", "crt", "key"];
 /// No lock file is longer: two short lines.
 const LOCK_BYTES_MAX: u64 = 1024;
@@ -112,7 +112,7 @@ pub(super) fn create_folder(folder: &Path) -> Result<(), StoreError> {
     File::open(parent).and_then(|parent| parent.sync_all()).map_err(failed)
 }
 
-/// Refuses a folder that others may enter and that has other things in it than a manager's: it would be closed to them.
+/// Refuses a folder that others may enter and that holds other files than a manager's: they would lose access to it.
 fn refuse_folder_of_other_things(folder: &Path) -> io::Result<()> {
     let is_open = fs::metadata(folder)?.permissions().mode() & 0o077 != 0;
     let is_managers = [FILE, STORE].iter().any(|name| folder.join(name).symlink_metadata().is_ok());
@@ -159,7 +159,7 @@ fn write_holder(file: &mut File) -> io::Result<()> {
     write!(file, "pid {}\nhost {}\n", std::process::id(), host.to_string_lossy())
 }
 
-/// What the lock file says of its holder. One that has only just taken it may not have written yet.
+/// Reads from the lock file who holds the lock. A holder that has only just taken the lock may not have written yet.
 fn read_holder(file: File) -> Holder {
     let mut text = String::new();
     if file.take(LOCK_BYTES_MAX).read_to_string(&mut text).is_err() {

@@ -1,7 +1,7 @@
 //! SQLite's write-ahead log beside the store, looked at before SQLite does.
 //!
 //! SQLite takes a log up to the first frame whose checksum is wrong, since the last commit before a loss of power may be
-//! cut off. A frame that was damaged later would so take all commits behind it along, and nobody would be told.
+//! cut off. A frame that was damaged later would silently take all commits behind it along.
 
 use std::{
     fs::File,
@@ -15,12 +15,12 @@ use protocol::files::private;
 /// The head of a log, and of each of its frames. See "WAL File Format" in SQLite's documentation.
 const HEAD_BYTES: usize = 32;
 const FRAME_HEAD_BYTES: usize = 24;
-/// What a log begins with; the last bit says in which order the words of checksums have their bytes.
+/// The first bytes of a log; the last bit tells the byte order of the words in checksums.
 const MAGIC: u32 = 0x377f_0682;
 /// SQLite has no larger pages.
 const PAGE_BYTES_MAX: usize = 1 << 16;
 
-/// What a log holds.
+/// The contents of a log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Log {
     /// Whole commits and nothing else.
@@ -85,7 +85,7 @@ struct Scan {
     order: fn([u8; 4]) -> u32,
     /// Drawn for each log; a frame with others was there before.
     salts: (u32, u32),
-    /// What the last frame says that its checksum is.
+    /// The checksum that the last frame states.
     noted: (u32, u32),
     n_frames: u64,
     /// Up to the last whole commit.

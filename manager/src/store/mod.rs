@@ -5,12 +5,11 @@
 
 mod check;
 mod error;
-mod frames;
 pub(crate) mod left;
 mod lock;
 mod log;
 mod open;
-mod pack;
+mod packed;
 mod page;
 mod purge;
 mod reader;
@@ -65,7 +64,7 @@ const STATEMENTS_MAX: usize = 32;
 
 /// How many bytes of the store an output takes.
 pub(crate) fn packed_len(output: &TaskOutput) -> u64 {
-    frames::packed_len(output)
+    packed::frames::packed_len(output)
 }
 
 /// The store of one manager, open for writing. Dropping it closes the file and frees the folder.
@@ -76,7 +75,7 @@ pub struct Store {
     identity: schema::Identity,
     end: write::End,
     is_broken: bool,
-    /// Which files were opened, the store and its log: those at their paths must still be these.
+    /// Identities of the opened files, the store and its log: the files at their paths must still be these.
     file_identities: Vec<(PathBuf, Option<(u64, u64)>)>,
     acknowledged: Option<log::Acknowledged>,
     reader: Reader,
@@ -147,7 +146,7 @@ impl Store {
         Ok(Store::only_read(path, opened))
     }
 
-    /// What `read` makes of the store in a folder. Where no manager runs, SQLite leaves no file beside it, as
+    /// Returns the result of `read` for the store in a folder. Where no manager runs, SQLite leaves no file beside it, as
     /// it does for [`Store::open_to_read`]. May read twice.
     ///
     /// Errors: as there, and those of `read`.
@@ -187,8 +186,7 @@ impl Store {
         self.identity.id
     }
 
-    /// Writes down which policies and which walltime margin the configuration says now: whoever reads the store later knows
-    /// under which it was.
+    /// Stores the configured policies and walltime margin, for commands that read the store later.
     ///
     /// Errors: as those of a commit.
     pub fn note_configured(&mut self, settings: &Settings) -> Result<(), StoreError> {
@@ -237,7 +235,7 @@ impl Store {
         Ok(())
     }
 
-    /// Which life of the store this is: a number that is larger with each open, and that is not used again even where an
+    /// The number of this life of the store: it is larger with each open, and is not used again even where an
     /// older store is put back in the meantime.
     pub fn epoch(&self) -> u64 {
         self.identity.epoch
@@ -382,7 +380,7 @@ fn check_log(folder: &Path, path: &Path, log: &Path) -> Result<(), StoreError> {
         log::Log::HasRest => {}
     }
     let connection = connect(path, Access::Write)?;
-    // What is refused stays as it is.
+    // A refused store stays as it is.
     let failed = |fault: error::Fault| fault.at(path, "open");
     let kept = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
     kept.map_err(|error| failed(error.into()))?;
@@ -425,7 +423,7 @@ fn acknowledge(
             "the store lacks records that were acknowledged: an older one was put back, or its log was removed"
         );
     }
-    // What is noted at each commit is noted here as well, so that it is of this store from now on.
+    // The number that each commit notes is noted here as well, so that it is of this store from now on.
     let noted = acknowledged.note(identity.id, last);
     noted.map_err(|source| StoreError::Folder {
         path: folder.to_owned(),
@@ -525,7 +523,7 @@ fn log_of(path: &Path) -> PathBuf {
     log.into()
 }
 
-/// What a store at which nobody is at work looks like; `None` where somebody may be.
+/// Identity, size and time of change of a store that nobody uses; `None` where somebody may use it.
 fn at_rest(path: &Path) -> Option<(u64, u64, i64, i64)> {
     let metadata = std::fs::metadata(path).ok().filter(|_| !log_of(path).exists())?;
     Some((metadata.ino(), metadata.len(), metadata.mtime(), metadata.mtime_nsec()))

@@ -13,6 +13,7 @@ use std::{
 
 use rusqlite::{Connection, Row, Transaction, params};
 use scheduler::{
+    engine::record::Verdict,
     ids::{JobId, PilotId, TaskId},
     results::{FailureKind, TaskOutput, Usage},
     time::Time,
@@ -21,8 +22,8 @@ use scheduler::{
 use super::{
     INDEX_MAX,
     error::Fault,
-    frames, pack,
-    replay::{amount, damaged, read_kind},
+    packed::{columns, frames},
+    replay::{amount, damaged, read_kind, read_pack},
     sums,
 };
 
@@ -81,6 +82,16 @@ pub(super) fn finished(
         }
         Ok(end_of(&page, limit, range.end))
     })?;
+    sweep(snapshot, &FAILURE_PACKS, job, range.clone(), |row| {
+        let end = end_of(&page, limit, range.end);
+        for failed in read_failures(row, range.start..end)? {
+            add_failure(&mut page, failed);
+        }
+        while page.len() > limit {
+            page.pop_last();
+        }
+        Ok(end_of(&page, limit, range.end))
+    })?;
     let mut statement = snapshot.prepare_cached(FAILURES)?;
     let end = end_of(&page, limit, range.end);
     let mut rows = statement.query(params![job.0.cast_signed(), clamp(range.start), clamp(end)])?;
@@ -97,7 +108,7 @@ pub(super) fn finished(
     Ok(page.into_values().collect())
 }
 
-/// Whatever is at this index or later does not come onto the page any more.
+/// Returns the end of the page so far: tasks at this index or later no longer come onto it.
 fn end_of<T>(page: &BTreeMap<u64, T>, limit: usize, end: u64) -> u64 {
     match page.last_key_value() {
         Some((last, _)) if page.len() >= limit => end.min(last + 1),
@@ -131,6 +142,10 @@ pub(super) fn attempts(snapshot: &Transaction<'_>, task: TaskId) -> Result<Vec<F
     while let Some(row) = rows.next()? {
         found.push(read_failure(row)?);
     }
+    sweep(snapshot, &FAILURE_PACKS, task.job, range.clone(), |row| {
+        found.extend(read_failures(row, range.clone())?);
+        Ok(range.end)
+    })?;
     sweep(snapshot, &REPORTS, task.job, range.clone(), |row| {
         read_successes(row, range.clone(), |success| found.push(success))?;
         Ok(range.end)
@@ -182,7 +197,7 @@ pub(super) fn all_output_bytes(connection: &Connection) -> Result<Vec<(JobId, u6
         .collect()
 }
 
-/// Outputs, and what `on_damage` says where a row is damaged: what is behind the damage in it cannot be found.
+/// Returns outputs. Calls `on_damage` for each damaged row: frames behind the damage cannot be found.
 fn outputs_unless(
     snapshot: &Transaction<'_>,
     job: JobId,
@@ -269,6 +284,16 @@ const REPORTS: Source = Source {
     first_index: 6,
 };
 
+const FAILURE_PACKS: Source = Source {
+    across: "SELECT seq, job, pilot, at, first_index, last_index, level, n_failures, kinds, columns, sum \
+        FROM failure_packs \
+        WHERE job = ?1 AND level = ?2 AND first_index >= ?3 AND first_index < ?4 AND last_index >= ?4",
+    within: "SELECT seq, job, pilot, at, first_index, last_index, level, n_failures, kinds, columns, sum \
+        FROM failure_packs \
+        WHERE job = ?1 AND first_index >= ?2 AND first_index < ?3 ORDER BY first_index, seq",
+    first_index: 4,
+};
+
 const OUTPUTS: Source = Source {
     across: "SELECT seq, job, first_index, last_index, level, frames, sum FROM outputs \
         WHERE job = ?1 AND level = ?2 AND first_index >= ?3 AND first_index < ?4 AND last_index >= ?4",
@@ -322,18 +347,18 @@ fn read_successes(row: &Row<'_>, range: Range<u64>, mut take: impl FnMut(Found))
         return Err(damaged(row, "its checksum is wrong"));
     }
     // Of the reports that overlap, most have none of a small page's tasks.
-    if !pack::has_any_of(ranges, &range).map_err(|what| damaged(row, what))? {
+    if !columns::has_any_of(ranges, &range).map_err(|what| damaged(row, what))? {
         return Ok(());
     }
-    let tasks = pack::unpack_ranges(ranges).map_err(|what| damaged(row, what))?;
+    let tasks = columns::unpack_ranges(ranges).map_err(|what| damaged(row, what))?;
     let noted: Option<i64> = row.get(16)?;
     let sum = sums::of_values("columns", [row.get_ref(19)?]);
     if noted.is_some_and(|noted| !sums::is_same(noted, sum)) {
         return Err(damaged(row, "the checksum of its columns is wrong"));
     }
-    let columns = pack::unpack_columns(tasks, blob(19)?).map_err(|what| damaged(row, what))?;
+    let successes = columns::unpack_columns(tasks, blob(19)?).map_err(|what| damaged(row, what))?;
     let (seq, pilot, at) = (row.get(0)?, PilotId(amount(row, 2)?), Time(amount(row, 5)?));
-    let attempts = columns.attempts().skip_while(|(index, ..)| *index < range.start);
+    let attempts = successes.attempts().skip_while(|(index, ..)| *index < range.start);
     for (index, exit_code, usage) in attempts.take_while(|(index, ..)| *index < range.end) {
         let (usage, failure) = (Some(usage), None);
         take(Found { seq, index, attempt: 1, pilot, at, usage, exit_code, failure, is_final: true });
@@ -366,4 +391,21 @@ fn read_failure(row: &Row<'_>) -> Result<Found, Fault> {
         failure: Some(read_kind(row, 8)?),
         is_final: row.get::<_, Option<i64>>(13)?.is_none(),
     })
+}
+
+/// The failed attempts of some tasks from a row of `failure_packs`.
+fn read_failures(row: &Row<'_>, tasks: Range<u64>) -> Result<Vec<Found>, Fault> {
+    let (seq, pilot, at) = (row.get(0)?, PilotId(amount(row, 2)?), Time(amount(row, 3)?));
+    let found = read_pack(row, &tasks)?.into_iter().map(|failed| Found {
+        seq,
+        index: failed.index,
+        attempt: 1,
+        pilot,
+        at,
+        usage: Some(failed.usage),
+        exit_code: 0,
+        failure: Some(failed.kind),
+        is_final: failed.verdict == Verdict::Final,
+    });
+    Ok(found.collect())
 }

@@ -12,8 +12,8 @@ use super::{error::Fault, schema};
 const N_OUTPUTS_MAX: i64 = 16;
 const N_FILES_MAX: i64 = 1024;
 
-// The newest row of a table stays until there is a newer one: SQLite would give its id out again, and whoever follows
-// outputs goes by ids.
+// The newest row of a table stays until there is a newer one: SQLite would use its id again, and `logs --follow` goes
+// by ids.
 const OUTPUTS: &str = "DELETE FROM outputs WHERE id IN \
     (SELECT id FROM outputs WHERE job = ?1 AND id < (SELECT max(id) FROM outputs) LIMIT ?2)";
 const FILES: &str = "DELETE FROM files WHERE id IN \

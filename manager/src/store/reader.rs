@@ -33,16 +33,16 @@ const N_IDLE_MAX: usize = 4;
 /// One attempt that has ended.
 #[derive(Clone, PartialEq, Debug)]
 pub struct AttemptRow {
-    /// Which task of the job.
+    /// The task's index in its job.
     pub index: u64,
-    /// Which attempt of the task, from 1. Counts on when failed tasks are opened again.
+    /// The number of the attempt, from 1. Counts on when failed tasks are opened again.
     pub attempt: u32,
-    /// Who ran it.
+    /// The pilot that ran it.
     pub pilot: PilotId,
     /// When it began, on the manager's clock. Not known of a task that was lost with its pilot, and of one that never
     /// began: then it is `ended_at`.
     pub started_at: Time,
-    /// What it used, for successes to the nearest 0.1 ms and KiB. All 0 of a task that was lost with its pilot
+    /// Its use of resources, for successes to the nearest 0.1 ms and KiB. All 0 of a task that was lost with its pilot
     /// or never began.
     pub usage: Usage,
     /// The program's exit code, if it ended by itself.
@@ -144,7 +144,7 @@ impl Reader {
         self.read("read outputs from", |snapshot| cut_outputs::count(snapshot, job, limit_bytes))
     }
 
-    /// What attempts of a job wrote, all or those of some tasks, in the order in which it was kept: after row
+    /// Returns outputs of attempts of a job, of all or some tasks, in the order in which they were stored: after row
     /// `after`, as many as have about `limit_bytes` together. Says up to which row it has looked, and whether
     /// there are more.
     ///

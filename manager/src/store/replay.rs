@@ -1,6 +1,6 @@
 //! Rows into records again, in the order of their commits.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::Range};
 
 use rusqlite::{Connection, Row, Rows};
 use scheduler::{
@@ -10,23 +10,36 @@ use scheduler::{
     time::Time,
 };
 
-use super::{INDEX_MAX, error::Fault, pack, schema, sums, write};
+use super::{
+    INDEX_MAX,
+    error::Fault,
+    packed::{columns, failures},
+    schema, sums, write,
+};
 
 const JOURNAL: &str = "SELECT seq, kind, at, record, chain FROM journal ORDER BY seq";
 const REPORTS: &str = "SELECT seq, position, pilot, report_seq, job, at, first_index, last_index, level, n_tasks, \
     n_attempts, wall_us, wall_squared, cpu_us, memory_bytes_max, ranges, columns_sum, left_sum, sum, chain \
     FROM reports ORDER BY seq";
 const FAILURES: &str = "SELECT * FROM failures ORDER BY seq, number";
+const FAILURE_PACKS: &str = "SELECT * FROM failure_packs ORDER BY seq";
+/// In stores that only former versions have opened.
+const NO_FAILURE_PACKS: &str = "SELECT NULL WHERE false";
+/// The pack of failures of a record.
+pub(super) const FAILURE_PACK: &str = "SELECT * FROM failure_packs WHERE seq = ?1";
 
 /// Hands over every record that was committed, in the order of their numbers.
 pub(super) fn replay(connection: &Connection, mut take: impl FnMut(Record)) -> Result<(), Fault> {
-    // One snapshot for the three readings.
+    // One snapshot for all tables.
     let transaction = connection.unchecked_transaction()?;
     let (mut journal, mut reports) = (transaction.prepare(JOURNAL)?, transaction.prepare(REPORTS)?);
     let mut failures = transaction.prepare(FAILURES)?;
+    let has_packs = schema::has_failure_packs(&transaction)?;
+    let mut packs = transaction.prepare(if has_packs { FAILURE_PACKS } else { NO_FAILURE_PACKS })?;
     let mut journal = Cursor::new(journal.query([])?, read_journal)?;
     let mut reports = Cursor::new(reports.query([])?, read_report)?;
     let mut failures = Cursor::new(failures.query([])?, read_failure)?;
+    let mut packs = Cursor::new(packs.query([])?, read_failure_pack)?;
     let mut chain = Chain { summed_after: schema::summed_after(&transaction)?, last: 0 };
     let mut births = BTreeMap::new();
     let mut open: Option<OpenReport> = None;
@@ -38,6 +51,10 @@ pub(super) fn replay(connection: &Connection, mut take: impl FnMut(Record)) -> R
                     return Err(Fault::Damaged(format!("record {seq}: a failure does not say what it used")));
                 };
                 row.result.failures.push(failure);
+                failed.push(sum);
+            }
+            if let Some((pack, sum)) = packs.take(seq)? {
+                row.result.failures.extend(pack);
                 failed.push(sum);
             }
             chain.go_on(seq, sums, &failed)?;
@@ -63,7 +80,7 @@ pub(super) fn replay(connection: &Connection, mut take: impl FnMut(Record)) -> R
         }
         take(record);
     }
-    let left = [journal.next_seq(), reports.next_seq(), failures.next_seq()];
+    let left = [journal.next_seq(), reports.next_seq(), failures.next_seq(), packs.next_seq()];
     if let Some(seq) = left.into_iter().flatten().min() {
         return Err(Fault::Damaged(format!("something before record {seq} is missing")));
     }
@@ -229,7 +246,7 @@ fn new_number(record: &Record) -> Option<u64> {
 
 fn read_report(row: &Row<'_>) -> Result<(ReportRow, Sums), Fault> {
     let ranges = row.get_ref(15)?.as_blob().map_err(rusqlite::Error::from)?;
-    let tasks = pack::unpack_ranges(ranges).map_err(|what| damaged(row, what))?;
+    let tasks = columns::unpack_ranges(ranges).map_err(|what| damaged(row, what))?;
     let ends = tasks.first().zip(tasks.iter().last().map(|range| range.end - 1));
     let noted = row.get::<_, Option<i64>>(6)?.zip(row.get::<_, Option<i64>>(7)?);
     let noted = noted.map(|(first, last)| (first.cast_unsigned(), last.cast_unsigned()));
@@ -265,8 +282,7 @@ fn read_report(row: &Row<'_>) -> Result<(ReportRow, Sums), Fault> {
     Ok((read, (sums::of_row("reports", row, 0..18)?, row.get(19)?)))
 }
 
-/// A failed attempt and the sum of its row; no attempt where the row does not say what it used, as those of lost
-/// pilots.
+/// Returns a failed attempt and the sum of its row. Rows of lost pilots have no use of resources and give no attempt.
 fn read_failure(row: &Row<'_>) -> Result<(Option<FailedAttempt>, i64), Fault> {
     if !sums::is_whole("failures", row, 0..14)? {
         return Err(damaged(row, "the checksum of a failure is wrong"));
@@ -288,6 +304,27 @@ fn read_failure(row: &Row<'_>) -> Result<(Option<FailedAttempt>, i64), Fault> {
     };
     let failed = FailedAttempt { index: amount(row, 3)?, attempt: row.get(4)?, kind, usage, verdict };
     Ok((Some(failed), sum))
+}
+
+/// The failed attempts of a row of `failure_packs`, and its sum.
+fn read_failure_pack(row: &Row<'_>) -> Result<(Vec<FailedAttempt>, i64), Fault> {
+    Ok((read_pack(row, &(0..INDEX_MAX + 1))?, sums::of_row("failure_packs", row, 0..10)?))
+}
+
+/// The failed attempts of some tasks from a row of `failure_packs`, in their order.
+pub(super) fn read_pack(row: &Row<'_>, tasks: &Range<u64>) -> Result<Vec<FailedAttempt>, Fault> {
+    if !sums::is_whole("failure_packs", row, 0..10)? {
+        return Err(damaged(row, "the checksum of its failures is wrong"));
+    }
+    let (at, n) = (Time(amount(row, 3)?), amount(row, 7)?);
+    let kinds = row.get_ref(8)?.as_str().map_err(rusqlite::Error::from)?;
+    let columns = row.get_ref(9)?.as_blob().map_err(rusqlite::Error::from)?;
+    if !failures::has_any_of(n, columns, tasks).map_err(|what| damaged(row, what))? {
+        return Ok(Vec::new());
+    }
+    let mut found = failures::unpack(n, at, kinds, columns).map_err(|what| damaged(row, what))?;
+    found.retain(|failed| tasks.contains(&failed.index));
+    Ok(found)
 }
 
 /// A failure's kind from its JSON. The row's first column is its record's number.

@@ -13,7 +13,7 @@ const APPLICATION_ID: i64 = 0x5046_5348;
 pub(super) struct Migration {
     /// The version it leads to: one more than that before.
     pub(super) version: i64,
-    /// What it does, in one transaction.
+    /// Its statements, run in one transaction.
     pub(super) sql: &'static str,
 }
 
@@ -22,6 +22,7 @@ pub(super) const MIGRATIONS: &[Migration] = &[
     Migration { version: 1, sql: VERSION_1 },
     Migration { version: 2, sql: VERSION_2 },
     Migration { version: 3, sql: VERSION_3 },
+    Migration { version: 4, sql: VERSION_4 },
 ];
 
 const VERSION_1: &str = "
@@ -127,13 +128,34 @@ INSERT INTO meta SELECT 'summed_after',
     max(coalesce((SELECT max(seq) FROM journal), 0), coalesce((SELECT max(seq) FROM reports), 0));
 ";
 
+/// Failed attempts of a report in one row, where they are several.
+const VERSION_4: &str = "
+CREATE TABLE failure_packs (
+    seq INTEGER PRIMARY KEY,
+    job INTEGER NOT NULL,
+    pilot INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    first_index INTEGER NOT NULL,
+    last_index INTEGER NOT NULL,
+    level INTEGER NOT NULL,
+    n_failures INTEGER NOT NULL,
+    kinds TEXT NOT NULL,
+    columns BLOB NOT NULL,
+    sum INTEGER NOT NULL
+) STRICT;
+CREATE INDEX failure_packs_by_first ON failure_packs (job, first_index);
+CREATE INDEX failure_packs_by_level ON failure_packs (job, level, first_index);
+";
+
 /// The version from which on rows have checksums.
 const WITH_SUMS: i64 = 3;
+/// The version from which on there are packs of failures.
+const WITH_FAILURE_PACKS: i64 = 4;
 /// The name in `meta` of the sum of its other rows, and of that of the definitions of the tables.
 const META_SUM: &str = "sum";
 const SCHEMA_SUM: &str = "schema_sum";
 
-/// What a store says of itself.
+/// The identity of a store and of its life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Identity {
     /// Drawn when the store was made.
@@ -148,7 +170,7 @@ pub(super) fn get(connection: &Connection, name: &str) -> Result<Option<String>,
     Ok(statement.query_row([name], |row| row.get(0)).optional()?)
 }
 
-/// Refuses what is not ours and what is newer than we are, before anything is written.
+/// Refuses files of other programs and stores of newer versions, before anything is written.
 pub(super) fn check_origin(connection: &Connection, migrations: &[Migration]) -> Result<(), Fault> {
     let pragma = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     let (application, found) = (pragma("application_id")?, pragma("user_version")?);
@@ -222,7 +244,19 @@ pub(super) fn summed_after(connection: &Connection) -> Result<i64, Fault> {
     Ok(take(connection, "summed_after")?.cast_signed())
 }
 
-/// Brings a store to the newest version, step by step.
+/// Refuses a store whose rows have no checksums yet.
+pub(super) fn check_has_sums(connection: &Connection) -> Result<(), Fault> {
+    let found: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    if found < WITH_SUMS { Err(Fault::TooOld { found }) } else { Ok(()) }
+}
+
+/// Whether the store has the table of packs of failures.
+pub(super) fn has_failure_packs(connection: &Connection) -> Result<bool, Fault> {
+    let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    Ok(version >= WITH_FAILURE_PACKS)
+}
+
+/// Migrates a store to the newest version, step by step.
 pub(super) fn migrate(connection: &mut Connection, migrations: &[Migration]) -> Result<(), Fault> {
     let found: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     for migration in migrations.iter().filter(|migration| migration.version > found) {
@@ -298,7 +332,7 @@ pub(super) fn put(transaction: &Transaction<'_>, name: &str, value: &str) -> Res
     Ok(())
 }
 
-/// A number that the store says of itself.
+/// Returns a number from `meta`.
 pub(super) fn take(connection: &Connection, name: &str) -> Result<u64, Fault> {
     let mut statement = connection.prepare_cached("SELECT value FROM meta WHERE name = ?1")?;
     let value: Option<String> = statement.query_row([name], |row| row.get(0)).optional()?;

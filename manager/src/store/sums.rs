@@ -1,4 +1,4 @@
-//! Checksums of rows, by which damage is noticed and its record named. `docs/store.md` says which row has which.
+//! Checksums of rows, which show damage and its record. `docs/store.md` lists them.
 
 use std::ops::Range;
 

@@ -11,7 +11,16 @@ use scheduler::{
     time::Time,
 };
 
-use super::{INDEX_MAX, error::Fault, frames, pack, schema, sums};
+use super::{
+    INDEX_MAX,
+    error::Fault,
+    packed::{
+        columns,
+        failures::{self, N_PACKED_MIN},
+        frames,
+    },
+    schema, sums,
+};
 
 const JOURNAL: &str = "INSERT INTO journal (seq, kind, at, record, chain) VALUES (?1, ?2, ?3, ?4, ?5)";
 const REPORT: &str = "INSERT INTO reports (seq, position, pilot, report_seq, job, at, first_index, last_index, \
@@ -20,6 +29,8 @@ const REPORT: &str = "INSERT INTO reports (seq, position, pilot, report_seq, job
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21)";
 const FAILURE: &str = "INSERT INTO failures \
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)";
+const FAILURE_PACK: &str = "INSERT INTO failure_packs (seq, job, pilot, at, first_index, last_index, level, n_failures, \
+    kinds, columns, sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
 const OUTPUT: &str = "INSERT INTO outputs (seq, job, first_index, last_index, level, frames, sum) \
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
 const FILE: &str = "INSERT INTO files (seq, job, task_index, path, sha256, bytes, sum) \
@@ -55,7 +66,7 @@ pub(super) fn commit(
     records: &[Record],
 ) -> Result<End, Fault> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    // Whoever got past the locks has read the store as it is now: what would be added it would not know.
+    // A manager that got past the locks has read the store as it is now, and would not know records added here.
     if schema::take(&transaction, "epoch")? != epoch {
         return Err(Fault::TakenOver);
     }
@@ -104,7 +115,7 @@ struct FailureRow<'a> {
     verdict: Verdict,
 }
 
-/// Whose report a result is from.
+/// The report that a result is from.
 struct Report {
     pilot: PilotId,
     seq: u64,
@@ -179,19 +190,13 @@ impl Writer<'_> {
     /// Says the chained sum of the row.
     fn put_result(&self, report: &Report, position: usize, result: &JobResult) -> Result<i64, Fault> {
         let job = ordered("job", result.job.0)?;
-        let mut failures = Vec::new();
-        for (number, failure) in result.failures.iter().enumerate() {
-            let FailedAttempt { index, attempt, kind, usage, verdict } = failure;
-            let (index, attempt, verdict) = (*index, *attempt, *verdict);
-            let row = FailureRow { job: result.job, index, attempt, kind, usage: Some(usage), verdict };
-            failures.push(self.put_failure(report.pilot, report.at, number, &row)?);
-        }
+        let failures = self.put_failures(report, result)?;
         let left = self.put_left(job, result)?;
         let tasks = &result.successes.tasks;
         let ends = tasks.first().zip(tasks.iter().last().map(|range| range.end - 1));
         let ends = ends.map(|(first, last)| Extent::of(first, last)).transpose()?;
         let totals = &result.totals;
-        let (ranges, columns) = (pack::pack_ranges(tasks), pack::pack_columns(&result.successes));
+        let (ranges, columns) = (columns::pack_ranges(tasks), columns::pack_columns(&result.successes));
         let columns = ValueRef::Blob(&columns);
         let integers =
             [position as i64, ordered("pilot", report.pilot.0)?, bits(report.seq), job, bits(report.at.0)];
@@ -244,6 +249,38 @@ impl Writer<'_> {
                 ValueRef::Integer(bits(bytes)),
             ];
             sums.push(insert(self.transaction, ("files", FILE), &values)?);
+        }
+        Ok(sums)
+    }
+
+    /// Writes the failed attempts of a result: one row for all, or one each where there are few. Returns the sums of
+    /// the rows.
+    fn put_failures(&self, report: &Report, result: &JobResult) -> Result<Vec<i64>, Fault> {
+        if result.failures.len() >= N_PACKED_MIN
+            && let Some(packed) = failures::pack(report.at, &result.failures)?
+        {
+            let ends = Extent::of(packed.first_index, packed.last_index)?;
+            let [seq, job, pilot, at, first, last, level, n] = [
+                self.end.next_seq,
+                ordered("job", result.job.0)?,
+                ordered("pilot", report.pilot.0)?,
+                bits(report.at.0),
+                ends.first,
+                ends.last,
+                ends.level.into(),
+                bits(result.failures.len() as u64),
+            ]
+            .map(ValueRef::Integer);
+            let (kinds, columns) = (ValueRef::Text(packed.kinds.as_bytes()), ValueRef::Blob(&packed.columns));
+            let values = [seq, job, pilot, at, first, last, level, n, kinds, columns];
+            return Ok(vec![insert(self.transaction, ("failure_packs", FAILURE_PACK), &values)?]);
+        }
+        let mut sums = Vec::new();
+        for (number, failure) in result.failures.iter().enumerate() {
+            let FailedAttempt { index, attempt, kind, usage, verdict } = failure;
+            let (index, attempt, verdict) = (*index, *attempt, *verdict);
+            let row = FailureRow { job: result.job, index, attempt, kind, usage: Some(usage), verdict };
+            sums.push(self.put_failure(report.pilot, report.at, number, &row)?);
         }
         Ok(sums)
     }

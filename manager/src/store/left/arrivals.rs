@@ -1,17 +1,24 @@
-//! What attempts wrote, in the order in which it was kept: for those who follow it.
+//! Outputs of attempts in the order in which they were stored: for `logs --follow`.
 
 use std::collections::BTreeMap;
 
 use rusqlite::{OptionalExtension, Row, Transaction, params};
 use scheduler::{
+    engine::record::Verdict,
     ids::{JobId, PilotId},
     ranges::TaskSet,
     results::TaskOutput,
 };
 
-use crate::store::{error::Fault, frames, replay::amount, sums};
+use crate::store::{
+    INDEX_MAX,
+    error::Fault,
+    packed::frames,
+    replay::{FAILURE_PACK, amount, read_pack},
+    sums,
+};
 
-/// Rows that are looked at for one answer, of whichever job: what lies in them is read only if it is of the job.
+/// Rows of all jobs that are looked at for one answer. Only rows of the asked job are read whole.
 const N_ROWS_MAX: u64 = 4096;
 
 const ROWS: &str = "SELECT seq, job, first_index, last_index, level, frames, sum, id FROM outputs NOT INDEXED \
@@ -19,7 +26,7 @@ const ROWS: &str = "SELECT seq, job, first_index, last_index, level, frames, sum
 const PILOT: &str = "SELECT pilot FROM reports WHERE seq = ?1";
 const FAILURES: &str = "SELECT task_index, attempt, retry_at IS NULL FROM failures WHERE seq = ?1";
 
-/// What was kept after some row.
+/// Outputs that were stored after some row.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Arrivals {
     /// In the order in which it was kept.
@@ -32,14 +39,14 @@ pub struct Arrivals {
     pub is_more: bool,
 }
 
-/// What an attempt wrote.
+/// The output of an attempt.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Arrived {
     /// The task, and what it wrote.
     pub output: TaskOutput,
-    /// Who ran it, if that is still known.
+    /// The pilot that ran the attempt, if it is still known.
     pub pilot: Option<PilotId>,
-    /// Which failed attempt it was; `None`: it succeeded, or was killed.
+    /// The number of the failed attempt; `None`: the attempt succeeded, or was killed.
     pub failed_attempt: Option<u32>,
     /// Whether the task has failed for good by it.
     pub is_final_failure: bool,
@@ -127,7 +134,7 @@ impl Page<'_> {
         Ok(n_bytes)
     }
 
-    /// Who made a report.
+    /// Returns the pilot that sent a report.
     fn pilot(&self, seq: i64) -> Result<Option<PilotId>, Fault> {
         let mut statement = self.snapshot.prepare_cached(PILOT)?;
         let pilot = statement.query_row([seq], |row| row.get::<_, i64>(0)).optional()?;
@@ -140,6 +147,16 @@ impl Page<'_> {
         let rows = statement.query_map([seq], |row| {
             Ok((row.get::<_, i64>(0)?.cast_unsigned(), (row.get(1)?, row.get(2)?)))
         })?;
-        Ok(rows.collect::<Result<_, _>>()?)
+        let mut failed: BTreeMap<u64, (u32, bool)> = rows.collect::<Result<_, _>>()?;
+        let mut statement = self.snapshot.prepare_cached(FAILURE_PACK)?;
+        let mut rows = statement.query([seq])?;
+        if let Some(row) = rows.next()? {
+            let pack = read_pack(row, &(0..INDEX_MAX + 1))?;
+            failed.extend(
+                pack.into_iter()
+                    .map(|failed| (failed.index, (failed.attempt, failed.verdict == Verdict::Final))),
+            );
+        }
+        Ok(failed)
     }
 }

@@ -1,4 +1,4 @@
-//! Tasks that wrote more than is kept of them: found by how long outputs are, which is all that is read of most.
+//! Tasks whose output was cut: found by the lengths of outputs, most of which are not read otherwise.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use scheduler::ids::JobId;
 
 use crate::store::{
     error::Fault,
-    frames::{self, FRAME_BYTES_MAX, FrameHead},
+    packed::frames::{self, FRAME_BYTES_MAX, FrameHead},
     replay::amount,
 };
 
@@ -22,7 +22,7 @@ const ROWS: &str =
 /// Cost: O(rows of outputs of the job); contents are read of rows with long outputs, and of them some bytes.
 pub(in crate::store) fn count(connection: &Connection, job: JobId, limit_bytes: u64) -> Result<u64, Fault> {
     let mut search = Search { connection, limit_bytes, cut: BTreeSet::new(), open: None, blob: None };
-    // What is longer than a frame begins with a frame of that length.
+    // An output that is longer than a frame begins with a frame of that length.
     let n_least = limit_bytes.min(FRAME_BYTES_MAX as u64 - 1);
     let mut statement = connection.prepare_cached(ROWS)?;
     let mut rows = statement.query(params![job.0.cast_signed()])?;
@@ -63,7 +63,7 @@ impl Search<'_> {
             None => self.connection.blob_open(MAIN_DB, "outputs", "frames", row, true)?,
         };
         let mut at = 0;
-        // What is damaged is told by who reads it.
+        // Readers of outputs report damage.
         while let Some(FrameHead { index, n_stdout, n_bytes }) = frames::head_at(&mut blob, at) {
             at += n_bytes;
             let n_before = match self.open {

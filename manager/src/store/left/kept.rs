@@ -12,17 +12,17 @@ use scheduler::{digest::Digest, engine::state::durable::Durable};
 
 use crate::store::{Access, FILE, StoreError, at_rest, connect, error::Fault, left::files, replay};
 
-/// What `objects` has beside it in `files`.
+/// The folder beside `objects` in `files`.
 const BESIDE: [&str; 4] = ["objects", "incoming", "rotten", "owners"];
 
-/// What a look at the contents of files came to.
+/// The result of a check of the contents of files.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Kept {
-    /// How many files were looked for: those that tasks have left here, and those that jobs need that are not over.
+    /// How many files were looked for: outputs of tasks that are kept here, and inputs of jobs that are not over.
     pub n_files: u64,
-    /// What is missing or has another size.
+    /// Files that are missing or have another size.
     pub found: Vec<String>,
-    /// What is there and was put there by no manager.
+    /// Files that no manager has put there.
     pub strangers: Vec<String>,
 }
 
@@ -49,7 +49,7 @@ struct Look {
 impl Look {
     fn at_all(&mut self, connection: &Connection) -> Result<(), Fault> {
         files::each(connection, |job, task, file| {
-            // What is where nodes see it, or in a store of another kind, is not here; nor is what was left out.
+            // Files in places that nodes see or in stores of other kinds are not here, nor are files that were left out.
             if file.left_out.is_none() && !file.to.contains("://") {
                 self.at(&file.sha256, file.bytes, || format!("{} of task {job}.{task}", file.to));
             }
@@ -90,7 +90,7 @@ impl Look {
         self.kept.found.push(format!("{}: {found} ({})", what(), path.display()));
     }
 
-    /// Looks for what no manager puts there. Objects that no record names are none: what was brought for a job that nobody
+    /// Looks for files that no manager puts there. Objects that no record names are no such files: those of a job that nobody
     /// has submitted stays for a week.
     fn strangers(&mut self) {
         for (entry, _) in entries(&self.root) {
@@ -124,7 +124,7 @@ impl Look {
     }
 }
 
-/// What is in a folder, which need not be there; links are not followed.
+/// Returns the entries of a folder, which may be missing. Links are not followed.
 fn entries(folder: &Path) -> impl Iterator<Item = (PathBuf, Metadata)> + use<> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries.filter_map(|entry| Some((entry.path(), entry.metadata().ok()?)))

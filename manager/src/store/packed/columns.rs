@@ -6,9 +6,9 @@ use std::ops::Range;
 use scheduler::{ranges::TaskSet, results::Successes};
 
 /// Times are kept to this many microseconds.
-pub(super) const TIME_UNIT_US: u64 = 100;
+pub(in crate::store) const TIME_UNIT_US: u64 = 100;
 /// Memory is kept to this many bytes.
-pub(super) const MEMORY_UNIT_BYTES: u64 = 1024;
+pub(in crate::store) const MEMORY_UNIT_BYTES: u64 = 1024;
 
 /// Columns of varints, as they were first written; CPU times are differences from task to task …
 const VARINTS_CPU_FROM_PREVIOUS: u8 = 1;
@@ -19,10 +19,10 @@ const BLOCKS_CPU_FROM_PREVIOUS: u8 = 3;
 /// …
 const BLOCKS_CPU_FROM_WALL: u8 = 4;
 /// Differences of one width; one that is very large makes only so many others wide.
-const BLOCK_LEN: usize = 64;
+pub(super) const BLOCK_LEN: usize = 64;
 
 /// Appends a varint.
-pub(super) fn put_varint(mut value: u64, bytes: &mut Vec<u8>) {
+pub(in crate::store) fn put_varint(mut value: u64, bytes: &mut Vec<u8>) {
     while value >= 0x80 {
         bytes.push(value as u8 | 0x80);
         value >>= 7;
@@ -31,7 +31,7 @@ pub(super) fn put_varint(mut value: u64, bytes: &mut Vec<u8>) {
 }
 
 /// Takes a varint off the front; `None` when it is cut off or longer than 64 bits.
-pub(super) fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
+pub(in crate::store) fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
     let mut value = 0u64;
     for shift in (0..64).step_by(7) {
         let (byte, rest) = bytes.split_first()?;
@@ -49,7 +49,7 @@ pub(super) fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
 }
 
 /// A set as pairs of varints: the gap to the end of the range before, and the range's length.
-pub(super) fn pack_ranges(tasks: &TaskSet) -> Vec<u8> {
+pub(in crate::store) fn pack_ranges(tasks: &TaskSet) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut end = 0;
     for range in tasks.iter() {
@@ -61,7 +61,7 @@ pub(super) fn pack_ranges(tasks: &TaskSet) -> Vec<u8> {
 }
 
 /// The set again. Errors: words on what is wrong with the bytes.
-pub(super) fn unpack_ranges(mut bytes: &[u8]) -> Result<TaskSet, &'static str> {
+pub(in crate::store) fn unpack_ranges(mut bytes: &[u8]) -> Result<TaskSet, &'static str> {
     let mut tasks = TaskSet::new();
     let mut end = 0;
     while !bytes.is_empty() {
@@ -73,7 +73,7 @@ pub(super) fn unpack_ranges(mut bytes: &[u8]) -> Result<TaskSet, &'static str> {
 }
 
 /// Whether a packed set has any index of a range; tells without building the set.
-pub(super) fn has_any_of(mut bytes: &[u8], wanted: &Range<u64>) -> Result<bool, &'static str> {
+pub(in crate::store) fn has_any_of(mut bytes: &[u8], wanted: &Range<u64>) -> Result<bool, &'static str> {
     let mut end = 0;
     while !bytes.is_empty() && end < wanted.end {
         let range = take_range(end, &mut bytes)?;
@@ -97,7 +97,7 @@ fn take_range(end: u64, bytes: &mut &[u8]) -> Result<Range<u64>, &'static str> {
 
 /// Start, wall, CPU, memory and, unless all are 0, exit codes; one column after the other.
 /// Columns that do not fit the set are left out: nothing at all is kept of them.
-pub(super) fn pack_columns(successes: &Successes) -> Vec<u8> {
+pub(in crate::store) fn pack_columns(successes: &Successes) -> Vec<u8> {
     if !successes.is_well_formed() || successes.tasks.is_empty() {
         return Vec::new();
     }
@@ -124,7 +124,7 @@ pub(super) fn pack_columns(successes: &Successes) -> Vec<u8> {
 }
 
 /// The columns of a set again, times and memory as they were rounded. Errors: words on what is wrong.
-pub(super) fn unpack_columns(tasks: TaskSet, mut bytes: &[u8]) -> Result<Successes, &'static str> {
+pub(in crate::store) fn unpack_columns(tasks: TaskSet, mut bytes: &[u8]) -> Result<Successes, &'static str> {
     let Some((form, rest)) = bytes.split_first() else {
         return Ok(Successes { tasks, ..Successes::default() });
     };
@@ -171,7 +171,7 @@ fn round(value: u64, unit: u64) -> u64 {
 }
 
 /// Each value as its difference from the one before, the first from 0.
-fn put_column(column: &[u64], bytes: &mut Vec<u8>) {
+pub(super) fn put_column(column: &[u64], bytes: &mut Vec<u8>) {
     put_differences(column.iter().zip(std::iter::once(&0).chain(column)), bytes);
 }
 
@@ -207,13 +207,13 @@ fn put_differences<'a>(pairs: impl Iterator<Item = (&'a u64, &'a u64)>, bytes: &
 }
 
 /// Takes `n` differences.
-type TakeDifferences = fn(usize, &mut &[u8]) -> Result<Vec<u64>, &'static str>;
+pub(super) type TakeDifferences = fn(usize, &mut &[u8]) -> Result<Vec<u64>, &'static str>;
 
 fn take_varints(n: usize, bytes: &mut &[u8]) -> Result<Vec<u64>, &'static str> {
     (0..n).map(|_| take_varint(bytes).map(unfolded).ok_or("columns are cut off")).collect()
 }
 
-fn take_blocks(n: usize, bytes: &mut &[u8]) -> Result<Vec<u64>, &'static str> {
+pub(super) fn take_blocks(n: usize, bytes: &mut &[u8]) -> Result<Vec<u64>, &'static str> {
     let cut = "columns are cut off";
     let mut differences = Vec::with_capacity(n);
     if n > 0 {
@@ -243,7 +243,11 @@ fn take_blocks(n: usize, bytes: &mut &[u8]) -> Result<Vec<u64>, &'static str> {
     Ok(differences)
 }
 
-fn take_column(take: TakeDifferences, n: usize, bytes: &mut &[u8]) -> Result<Vec<u64>, &'static str> {
+pub(super) fn take_column(
+    take: TakeDifferences,
+    n: usize,
+    bytes: &mut &[u8],
+) -> Result<Vec<u64>, &'static str> {
     let mut column = take(n, bytes)?;
     let mut before = 0u64;
     for value in &mut column {

@@ -1,4 +1,4 @@
-//! What tasks wrote, as checked frames in chunks of bounded size. See `docs/store.md`.
+//! Outputs of tasks as frames with checksums, in chunks of bounded size. See `docs/store.md`.
 
 use std::{
     collections::BTreeMap,
@@ -7,41 +7,41 @@ use std::{
 
 use scheduler::results::TaskOutput;
 
-use super::pack::{put_varint, take_varint};
+use super::columns::{put_varint, take_varint};
 
 /// No chunk is larger, so that reading one task's output loads little more than it.
-pub(super) const CHUNK_BYTES_MAX: usize = 256 << 10;
+pub(in crate::store) const CHUNK_BYTES_MAX: usize = 256 << 10;
 /// A frame's numbers and checksum at most: three varints and four bytes.
 const FRAME_HEAD_BYTES_MAX: usize = 34;
 /// Of a frame's checksum.
 const SUM_BYTES: u64 = 4;
-/// What of an output fits into one frame; a longer output is several frames.
-pub(super) const FRAME_BYTES_MAX: usize = CHUNK_BYTES_MAX - FRAME_HEAD_BYTES_MAX;
+/// Bytes of an output that fit into one frame; a longer output is several frames.
+pub(in crate::store) const FRAME_BYTES_MAX: usize = CHUNK_BYTES_MAX - FRAME_HEAD_BYTES_MAX;
 
 /// Frames of neighbouring tasks.
 #[derive(Debug)]
-pub(super) struct Chunk {
+pub(in crate::store) struct Chunk {
     /// The smallest task index in it.
-    pub(super) first_index: u64,
+    pub(in crate::store) first_index: u64,
     /// The largest.
-    pub(super) last_index: u64,
+    pub(in crate::store) last_index: u64,
     /// The frames, one after the other.
-    pub(super) frames: Vec<u8>,
+    pub(in crate::store) frames: Vec<u8>,
 }
 
 /// One task's output or a part of it; parts of one task follow each other.
 #[derive(PartialEq, Eq, Debug)]
-pub(super) struct Frame<'a> {
-    /// Which task.
-    pub(super) index: u64,
+pub(in crate::store) struct Frame<'a> {
+    /// The task's index.
+    pub(in crate::store) index: u64,
     /// Its standard output, or more of it.
-    pub(super) stdout: &'a [u8],
+    pub(in crate::store) stdout: &'a [u8],
     /// Its standard error, or more of it.
-    pub(super) stderr: &'a [u8],
+    pub(in crate::store) stderr: &'a [u8],
 }
 
 /// Packs the outputs of one report, by ascending index. Of several of one task the last counts.
-pub(super) fn pack_outputs(outputs: &[TaskOutput]) -> Vec<Chunk> {
+pub(in crate::store) fn pack_outputs(outputs: &[TaskOutput]) -> Vec<Chunk> {
     let by_index: BTreeMap<u64, &TaskOutput> = outputs.iter().map(|output| (output.index, output)).collect();
     let mut chunks: Vec<Chunk> = Vec::new();
     for (index, output) in by_index {
@@ -60,7 +60,7 @@ pub(super) fn pack_outputs(outputs: &[TaskOutput]) -> Vec<Chunk> {
 }
 
 /// How many bytes an output takes when it is packed; of one that is several frames a few less.
-pub(super) fn packed_len(output: &TaskOutput) -> u64 {
+pub(in crate::store) fn packed_len(output: &TaskOutput) -> u64 {
     let len = |n: u64| u64::from((u64::BITS - (n | 1).leading_zeros()).div_ceil(7));
     let (stdout, stderr) = (output.stdout.len() as u64, output.stderr.len() as u64);
     len(output.index) + len(stdout) + len(stderr) + stdout + stderr + 4
@@ -84,7 +84,7 @@ fn put_frame(chunks: &mut Vec<Chunk>, frame: Frame<'_>) {
 }
 
 /// Takes the next frame off a chunk. Errors: words on what is wrong with the bytes.
-pub(super) fn take_frame<'a>(chunk: &mut &'a [u8]) -> Result<Frame<'a>, &'static str> {
+pub(in crate::store) fn take_frame<'a>(chunk: &mut &'a [u8]) -> Result<Frame<'a>, &'static str> {
     let start = *chunk;
     let cut = "a frame is cut off";
     let mut number = || take_varint(chunk).ok_or(cut);
@@ -107,17 +107,17 @@ pub(super) fn take_frame<'a>(chunk: &mut &'a [u8]) -> Result<Frame<'a>, &'static
 
 /// How long a frame is, without what it holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct FrameHead {
-    /// Which task.
-    pub(super) index: u64,
+pub(in crate::store) struct FrameHead {
+    /// The task's index.
+    pub(in crate::store) index: u64,
     /// Bytes of standard output in it.
-    pub(super) n_stdout: u64,
+    pub(in crate::store) n_stdout: u64,
     /// Bytes of all of it.
-    pub(super) n_bytes: u64,
+    pub(in crate::store) n_bytes: u64,
 }
 
 /// The head of the frame at a place of a row that need not be read whole; `None`: there is none, or it is damaged.
-pub(super) fn head_at(row: &mut (impl Read + Seek), at: u64) -> Option<FrameHead> {
+pub(in crate::store) fn head_at(row: &mut (impl Read + Seek), at: u64) -> Option<FrameHead> {
     row.seek(SeekFrom::Start(at)).ok()?;
     let mut head = Vec::with_capacity(FRAME_HEAD_BYTES_MAX);
     row.take(FRAME_HEAD_BYTES_MAX as u64).read_to_end(&mut head).ok()?;
@@ -129,9 +129,9 @@ pub(super) fn head_at(row: &mut (impl Read + Seek), at: u64) -> Option<FrameHead
     Some(FrameHead { index, n_stdout, n_bytes })
 }
 
-/// The frames of a row that can be read, and what is wrong with the others. Behind a damaged frame nothing can be found;
-/// if all frames are good and the row is not whole, they may be of other tasks.
-pub(super) fn readable(frames: &[u8], is_whole: bool) -> (&[u8], Option<&'static str>) {
+/// Returns the readable frames of a row, and the damage of the others. Frames behind a damaged one cannot be found; if
+/// all frames are good and the row is not whole, they may be those of other tasks.
+pub(in crate::store) fn readable(frames: &[u8], is_whole: bool) -> (&[u8], Option<&'static str>) {
     let mut rest = frames;
     while !rest.is_empty() {
         let before = rest.len();

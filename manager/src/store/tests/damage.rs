@@ -27,7 +27,7 @@ use super::{
 
 /// Changed bytes of each store, unless the environment says another number.
 const N_FLIPS: u64 = 250;
-/// What a store's folder has that matters.
+/// The files of a store's folder that matter.
 const FILES: [&str; 3] = [FILE, "store.sqlite-wal", "acknowledged"];
 
 /// Numbers without a pattern, the same each time (xorshift).
@@ -82,7 +82,9 @@ fn fill(store: &mut Store) {
             usage: usage(index),
             verdict: Verdict::Retry { at: Time(n) },
         };
-        let mut part = result(1, tasks, vec![failed(n), failed(n + 100)]);
+        // Rows of their own for some, one row for several.
+        let n_failed = if n % 2 == 0 { 2 } else { 6 };
+        let mut part = result(1, tasks, (0..n_failed).map(|k| failed(n + 100 * k)).collect());
         let n_bytes = if n == 30 { 20_000 } else { 30 };
         part.outputs =
             vec![TaskOutput { index: 20 + 7 * n, stdout: vec![b'o'; n_bytes], stderr: Vec::new() }];

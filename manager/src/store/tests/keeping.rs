@@ -1,4 +1,4 @@
-//! What was acknowledged is there, what failed is not, and replay tells what happened.
+//! Acknowledged records are there, failed ones are not, and replay returns them.
 
 use std::{
     collections::BTreeSet,
@@ -67,7 +67,7 @@ proptest! {
             store.commit(&commit).unwrap();
             let read = replayed(&Store::open_to_read(folder.path()).unwrap());
             for (record, kept) in commit.iter().zip(&read[n_read..]) {
-                // What is in memory has columns and outputs, which no state is made of.
+                // Records in memory have columns and outputs, which are no part of the state.
                 live.apply(record);
                 n_read += 1;
                 prop_assert_eq!(&without_columns(record), kept);
@@ -81,7 +81,7 @@ proptest! {
     }
 }
 
-/// What the properties above are of: a new kind of record has no place until it is drawn, too.
+/// The kinds of records that the properties above draw: a new kind has no place until it is drawn, too.
 #[test]
 fn any_record_is_of_every_kind() {
     let mut runner = TestRunner::deterministic();
@@ -91,7 +91,7 @@ fn any_record_is_of_every_kind() {
     assert_eq!(kinds, (0..N_KINDS).collect());
 }
 
-/// Whatever the records say, each task of a job is in one of its sets.
+/// Each task of a job is in one of its sets, for any records.
 fn check_jobs(durable: &Durable) {
     for job in durable.jobs().values() {
         let n_closed = job.n_done() + job.failed.len() + job.cancelled.len();
@@ -292,7 +292,7 @@ fn a_store_that_was_read_is_one_file_when_it_is_closed() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = open(folder.path());
     store.commit(&beginning(4)).unwrap();
-    // Whoever answers requests has it longer than the store lives.
+    // The API's reader lives longer than the store.
     let reader = store.reader();
     reader.finished(JobId(1), 0..4, 4).unwrap();
     drop(store);

@@ -1,4 +1,4 @@
-//! What the store promises, each promise a test.
+//! The promises of the store, each a test.
 
 mod damage;
 mod golden;

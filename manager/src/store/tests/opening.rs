@@ -1,4 +1,4 @@
-//! What is opened, what is refused, and in which words.
+//! Stores that are opened or refused, and the words of refusals.
 
 use std::{
     cell::Cell,
@@ -316,7 +316,7 @@ fn a_newer_store_is_refused() {
     open(folder.path()).connection.pragma_update(None, "user_version", 7).unwrap();
     assert_eq!(
         refusal(folder.path()),
-        "cannot open FOLDER/store.sqlite: its format has version 7, this program knows versions up to 3; \
+        "cannot open FOLDER/store.sqlite: its format has version 7, this program knows versions up to 4; \
          use the Pilotfish that wrote it, or a newer one"
     );
 }
@@ -351,7 +351,7 @@ fn a_store_without_its_version_is_refused() {
         .unwrap();
     assert_eq!(
         refusal(folder.path()),
-        "cannot open FOLDER/store.sqlite: the store is damaged: meta says schema version 0, the file's head 3; \
+        "cannot open FOLDER/store.sqlite: the store is damaged: meta says schema version 0, the file's head 4; \
          restore it from a backup"
     );
 }
@@ -418,14 +418,16 @@ fn an_older_store_is_migrated_step_by_step() {
         schema::Migration { version: 1, sql: "this has been done" },
         schema::Migration { version: 2, sql: "and this" },
         schema::Migration { version: 3, sql: "this too" },
-        schema::Migration { version: 4, sql: "CREATE TABLE notes (note TEXT) STRICT" },
-        schema::Migration { version: 5, sql: "INSERT INTO notes VALUES ('kept')" },
+        schema::Migration { version: 4, sql: "and this as well" },
+        schema::Migration { version: 5, sql: "CREATE TABLE notes (note TEXT) STRICT" },
+        schema::Migration { version: 6, sql: "INSERT INTO notes VALUES ('kept')" },
     ];
     const FAILING: &[schema::Migration] = &[
         schema::Migration { version: 1, sql: "this has been done" },
         schema::Migration { version: 2, sql: "and this" },
         schema::Migration { version: 3, sql: "this too" },
-        schema::Migration { version: 4, sql: "DELETE FROM journal; CREATE TABLE journal (again TEXT)" },
+        schema::Migration { version: 4, sql: "and this as well" },
+        schema::Migration { version: 5, sql: "DELETE FROM journal; CREATE TABLE journal (again TEXT)" },
     ];
     let folder = tempfile::tempdir().unwrap();
     open(folder.path()).commit(&beginning(9)).unwrap();
@@ -438,7 +440,7 @@ fn an_older_store_is_migrated_step_by_step() {
     assert_eq!(note, "kept");
     drop(store);
     let refused = Store::open(folder.path()).unwrap_err();
-    assert!(matches!(refused, StoreError::TooNew { found: 5, known: 3, .. }), "{refused}");
+    assert!(matches!(refused, StoreError::TooNew { found: 6, known: 4, .. }), "{refused}");
 }
 
 #[test]

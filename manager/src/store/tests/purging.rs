@@ -65,7 +65,7 @@ fn rows_of_a_purged_job_are_removed_in_steps_and_the_store_stays_whole() {
     assert_eq!(store.reader().files(JobId(1), None, 0, 100).unwrap(), []);
     assert_eq!(store.reader().files(JobId(2), None, 0, 100).unwrap().len(), 1);
     assert_eq!(replayed(&store), before, "its records stay");
-    // Whoever removes rows of a job that was not purged is found out.
+    // The removal of rows of a job that was not purged is noticed.
     drop(store);
     let rows = rusqlite::Connection::open(folder.path().join(FILE)).unwrap();
     rows.execute("DELETE FROM files WHERE job = 2", []).unwrap();

@@ -40,7 +40,7 @@ enum Outcome {
     Lost(Verdict),
 }
 
-/// What a pilot says of a job at a time.
+/// One pilot's report of a job.
 #[derive(Clone, Debug)]
 struct Step {
     pilot: PilotId,
@@ -59,7 +59,7 @@ fn step() -> impl Strategy<Value = Step> {
     let outcome = prop_oneof![
         6 => (prop_oneof![Just(0), any::<i32>()], usage())
             .prop_map(|(code, usage)| Outcome::Success(code, usage)),
-        2 => (kind(), usage(), verdict()).prop_map(|(kind, usage, then)| Outcome::Failed(kind, usage, then)),
+        4 => (kind(), usage(), verdict()).prop_map(|(kind, usage, then)| Outcome::Failed(kind, usage, then)),
         1 => verdict().prop_map(Outcome::Lost),
     ];
     let bytes = || prop::collection::vec(any::<u8>(), 0..20);
@@ -68,7 +68,7 @@ fn step() -> impl Strategy<Value = Step> {
         output.prop_map(|(place, stdout, stderr)| TaskOutput { index: index(place), stdout, stderr });
     // Narrow or wide, as reports are.
     let place = (0..N_PLACES, 1..N_PLACES).prop_flat_map(|(from, width)| from..(from + width).min(N_PLACES));
-    let outcomes = prop::collection::btree_map(place.prop_map(index), outcome, 0..12);
+    let outcomes = prop::collection::btree_map(place.prop_map(index), outcome, 0..20);
     let outputs = prop::collection::vec(output, 0..4);
     (1..5u64, 1..3u64, outcomes, outputs).prop_map(|(pilot, job, outcomes, outputs)| Step {
         pilot: PilotId(pilot),
@@ -132,7 +132,7 @@ impl Plain {
     }
 }
 
-/// What a reader should show. Pilot 4 has never registered.
+/// The row that a reader should show. Pilot 4 has never registered.
 fn row(index: u64, attempt: u32, pilot: PilotId, at: Time, outcome: &Outcome) -> AttemptRow {
     let round = |value: u64, unit: u64| (value + unit / 2) / unit * unit;
     let (usage, exit_code, failure, is_final) = match outcome {
@@ -308,7 +308,7 @@ fn arrivals_come_in_order_and_page_by_page_with_the_attempts_that_failed() {
     for (seq, job, failures, outputs) in [
         (1, 1, vec![failure(7, 1, retry)], vec![written(7, "first"), written(9, &long)]),
         (2, 2, vec![], vec![written(7, "of another job")]),
-        (3, 1, vec![failure(7, 2, Verdict::Final)], vec![written(7, "last")]),
+        (3, 1, (3..8).map(|n| failure(n, 2, Verdict::Final)).collect(), vec![written(7, "last")]),
     ] {
         let mut one = result(job, vec![], failures);
         one.outputs = outputs;

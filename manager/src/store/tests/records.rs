@@ -195,7 +195,7 @@ fn tasks(n_tasks: u64) -> impl Strategy<Value = TaskSet> {
 fn job_result(n_tasks: u64) -> impl Strategy<Value = JobResult> {
     let code = prop_oneof![4 => Just(0), 1 => any::<i32>()];
     let successes = prop::collection::vec((0..n_tasks, code, usage()), 0..12);
-    let failures = prop::collection::vec(failure(0..n_tasks), 0..4);
+    let failures = prop::collection::vec(failure(0..n_tasks), 0..9);
     let outputs = prop::collection::vec(output(0..n_tasks), 0..3);
     let files = prop::collection::vec(files(0..n_tasks), 0..3);
     (1..4u64, successes, failures, outputs, files).prop_map(|(job, successes, failures, outputs, files)| {

@@ -1,4 +1,4 @@
-//! What a success costs on disk.
+//! The size of a success on disk.
 
 use scheduler::{ids::JobId, results::Usage};
 
