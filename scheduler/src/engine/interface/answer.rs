@@ -19,65 +19,66 @@ use crate::{
     time::Time,
 };
 
-/// Batch jobs that may be left on a platform when the manager ends, for one reason.
+/// The batch jobs that may be left on a platform when the manager ends, for one reason.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LeftThere {
     /// The platform's name.
     pub platform: String,
-    /// Their ids, or their names where the ids are not known.
+    /// The ids of the batch jobs, or their names where the ids are unknown.
     pub batch_jobs: Vec<String>,
-    /// Why they may be left.
+    /// The reason why they may be left.
     pub why: String,
 }
 
-/// What whoever asked is told.
+/// The answer to a request.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Answer {
-    /// The platform is attached, or the one that was asked for.
+    /// The platform is attached, now or since an earlier request.
     Attached(PlatformId),
-    /// The job is kept; it had been submitted before when `is_repeat`.
+    /// The job is accepted, now or by an earlier submission (`is_repeat`).
     Submitted {
-        /// Its number.
+        /// The job's id.
         job: JobId,
-        /// Whether this submission was known.
+        /// Whether an earlier submission had the same key.
         is_repeat: bool,
     },
-    /// The stages are kept, under these numbers; they had been submitted before when `is_repeat`.
+    /// The stages are accepted under these ids, now or by an earlier submission (`is_repeat`).
     WorkflowSubmitted {
-        /// Their numbers, in the order in which they were given.
+        /// The ids of the jobs, in the order of the stages.
         jobs: Vec<JobId>,
-        /// Whether this submission was known.
+        /// Whether an earlier submission had the same key.
         is_repeat: bool,
     },
-    /// What a user has of jobs.
+    /// The jobs, tasks and bytes that a user has in the manager.
     Holdings(Box<HoldingsView>),
-    /// The change is made; so many tasks were concerned.
+    /// The change is made.
     Changed {
-        /// Tasks cancelled or opened again.
+        /// Number of tasks that were cancelled or reopened.
         n_tasks: u64,
-        /// Done tasks that ran without tasks which are open again, and what followed from them. They stay as they are.
+        /// Number of done tasks that depend, directly or not, on the reopened tasks. They stay done.
         n_stale: u64,
     },
-    /// What was said of tokens is kept, as of this time.
+    /// The change of tokens is recorded.
     TokensKept {
-        /// When.
+        /// The time of the change.
         at: Time,
     },
-    /// The pilot is known from now on.
+    /// The pilot is registered.
     Registered(Registered),
-    /// For a pilot.
+    /// The answer to a pilot's pull.
     Pull(PullAnswer),
-    /// The pilot may go.
+    /// The pilot may exit.
     Left,
-    /// Another pilot is asked, if tasks wait at any.
+    /// The pilot's steal request is passed on to another pilot, if tasks wait at any.
     HuntPassedOn {
-        /// Whether one is.
+        /// Whether it was passed on to a pilot.
         is_any_asked: bool,
     },
-    /// All pilots are gone. What may be left there beside what was cancelled.
+    /// All pilots have ended. The batch jobs that may be left although the manager cancelled all that it
+    /// knows.
     ShutDown(Vec<LeftThere>),
-    /// Answers to queries.
+    /// The totals of the manager.
     Status(Box<StatusView>),
     /// Jobs, oldest first.
     Jobs(Vec<JobView>),
@@ -85,19 +86,19 @@ pub enum Answer {
     Job(Box<JobView>),
     /// One task.
     Task(Box<TaskView>),
-    /// Pilots by number.
+    /// Pilots, by id.
     Pilots(Vec<PilotView>),
-    /// Platforms by number.
+    /// Platforms, by id.
     Platforms(Vec<PlatformView>),
     /// The name of a platform.
     PlatformName(String),
     /// The platform as it is now.
     PlatformChanged(Box<PlatformView>),
-    /// Allocations by number.
+    /// Allocations, by id.
     Allocations(Vec<AllocationView>),
     /// One allocation.
     Allocation(Box<AllocationView>),
-    /// What was learned, by name of the application.
+    /// The profiles, by name of the application.
     Profiles(Vec<ProfileView>),
     /// The policies.
     Policies(Box<PoliciesView>),
@@ -105,14 +106,14 @@ pub enum Answer {
     Weights(Box<WeightsView>),
     /// Reasons, the decisive one first.
     Reasons(Vec<Reason>),
-    /// What a pilot may ask for.
+    /// The data that a pilot may access.
     Session(Box<SessionView>),
-    /// A job's spec.
+    /// The job's resolved description as JSON.
     Spec(Arc<str>),
     /// Tasks.
     Tasks(TaskSet),
-    /// Of each entry of `after`: whose tasks, and which.
+    /// The tasks that the task waits for, by entry of `after`: their job and their indices.
     WaitedFor(Vec<(JobId, TaskSet)>),
-    /// No.
+    /// The request is refused.
     Refused(Refusal),
 }

@@ -1,4 +1,4 @@
-//! What somebody says of an application before it has run: a prior, which measurements outweigh.
+//! Declared properties of an application, for the time before it has run. Measurements outweigh them.
 
 use std::collections::BTreeMap;
 
@@ -6,35 +6,36 @@ use serde::{Deserialize, Serialize};
 
 use crate::time::Span;
 
-/// Tasks that a declared value counts for, if nobody says how many.
+/// Number of measured tasks that a declared value counts as, unless the declaration says otherwise.
 pub const COUNTS_AS: u32 = 10;
 
-/// Keeps its cores so busy at least: it is CPU-bound.
+/// The least CPU share of a CPU-bound application.
 const CPU_BOUND: f64 = 0.75;
 
-/// Takes at least this part of its cores' memory: it is memory-bound.
+/// The least part of its cores' memory that a memory-bound application uses.
 const MEMORY_BOUND: f64 = 0.75;
 
-/// Who moves fewer bytes a second, and is at work for this part of the time at least, waits for cores that others have.
+/// The I/O rate, in bytes per second, below which an application with at least the CPU share [`AT_WORK`] is
+/// CPU-bound: it waits for cores that co-runners use.
 const IO_BOUND_LEAST: f64 = 262_144.0;
 
 const AT_WORK: f64 = 0.25;
 
-/// What an application mostly waits for.
+/// The resource that an application mostly waits for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum JobType {
-    /// For its cores.
+    /// Cores.
     CpuBound,
-    /// For disks or the network.
+    /// Disks or the network.
     IoBound,
-    /// For memory.
+    /// Memory.
     MemoryBound,
 }
 
 impl JobType {
-    /// Its word.
+    /// Returns the name of the type, as in JSON.
     pub fn word(self) -> &'static str {
         match self {
             JobType::CpuBound => "cpu-bound",
@@ -43,9 +44,10 @@ impl JobType {
         }
     }
 
-    /// The type that its first tasks show: how busy they kept their cores, which part of those cores' memory the largest
-    /// took, and how many bytes a second they moved from disks and to them, where that is known. (Paper 003, Algorithm 1,
-    /// its default branch; the bounds are chosen.)
+    /// Returns the type that an application's first tasks show. `cpu_share`: the part of the time for which
+    /// they kept their cores busy; `memory_share`: the part of these cores' memory that the largest task
+    /// used; `io_rate`: the bytes per second that they read from and wrote to disks. (Paper 003, Algorithm 1,
+    /// its default branch; we chose the bounds.)
     pub fn of(cpu_share: f64, memory_share: Option<f64>, io_rate: Option<f64>) -> JobType {
         match memory_share {
             Some(share) if share >= MEMORY_BOUND => JobType::MemoryBound,
@@ -58,20 +60,21 @@ impl JobType {
     }
 }
 
-/// See the module.
+/// The declared properties of an application. Measurements outweigh them.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Declared {
-    /// Its type.
+    /// The resource that it mostly waits for.
     pub job_type: Option<JobType>,
-    /// How busy a task keeps its cores, 0 to 1.
+    /// The part of the time for which a task keeps its cores busy, 0 to 1.
     pub cpu_share: Option<f64>,
-    /// The wall time of a task, by name of the platform; platforms that are not attached count as "elsewhere".
+    /// The runtime of a task, by name of the platform. Runtimes on platforms that are not attached serve as an
+    /// estimate while none is known on an attached one.
     pub times: BTreeMap<String, Span>,
-    /// Measured tasks that count as much as this.
+    /// Number of measured tasks that a declared value counts as.
     pub counts_as: u32,
-    /// Where it is from.
+    /// The source of these values.
     pub source: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Effects: all that the engine wants done.
+//! Effects: the actions that the engine asks for.
 
 use crate::{
     engine::interface::{
@@ -15,28 +15,29 @@ use crate::{
     time::Span,
 };
 
-/// What the shell must do once the step's records are durable.
+/// An action that the manager must perform once the step's records are durable.
 #[derive(Clone, PartialEq, Debug)]
 #[allow(missing_docs)] // The fields are the words of the design page.
 pub enum Effect {
-    /// Tell whoever asked.
+    /// Send the answer to the sender of the request.
     Answer { request: RequestId, answer: Answer },
-    /// Ask a platform for an allocation with this tag, for so long.
+    /// Ask a platform for an allocation with this tag and walltime.
     Submit { platform: PlatformId, allocation: AllocationId, tag: String, walltime: Option<Span> },
-    /// These are not wanted any more: those for which the platform has not been asked yet are not asked for, and that is
-    /// the answer, [`SubmitOutcome::Withdrawn`].
+    /// Withdraw requests for allocations. Each that was not yet sent to the platform is dropped, with the
+    /// outcome [`SubmitOutcome::Withdrawn`].
     Withdraw { platform: PlatformId, allocations: Vec<AllocationId> },
-    /// Take allocations away, by the platform's own ids.
+    /// Cancel allocations, by the platform's own ids.
     Cancel { platform: PlatformId, batch_ids: Vec<String> },
-    /// Ask a platform for all of ours. `known`: the ids and tags of those that may be there, the newest last; their
-    /// batch jobs may have other names by now.
+    /// Ask a platform for a listing of our allocations. `known`: the ids and tags of the allocations that may
+    /// be there, the newest last; their batch jobs may have been renamed.
     List { platform: PlatformId, known: Vec<KnownAllocation> },
-    /// Ask a platform how busy it is, if it knows.
+    /// Ask a platform for its queue load, if it knows one.
     Load { platform: PlatformId },
-    /// Have those hosts of a cloud that are known from before stand for so many vCPUs a core, or for as many as before.
+    /// Set the vCPU ratio of a cloud's hosts; `None`: restore the ratios in `former`, those before the
+    /// manager's changes.
     Scale { platform: PlatformId, ratio: Option<Ratio>, former: Vec<Provider> },
-    /// Answer this, [`PlanRequest::answer`], beside all else; nothing waits for it.
+    /// Compute the plan ([`PlanRequest::answer`]) in the background; no request waits for it.
     Plan(PlanRequest),
-    /// Tell those who watch.
+    /// Send a notice to the users that follow events.
     Notify(Notice),
 }

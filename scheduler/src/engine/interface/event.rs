@@ -1,4 +1,4 @@
-//! Events: all that the engine hears.
+//! Events: the inputs of the engine.
 
 use std::collections::BTreeSet;
 
@@ -26,54 +26,55 @@ use crate::{
     time::Time,
 };
 
-/// Who asks. The shell has checked that it is true.
+/// The user who sent a request. The manager has checked the token.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Caller {
     /// The user's name.
     pub user: String,
-    /// Whether the caller may act on everybody's jobs.
+    /// Whether the caller may act on the jobs of all users.
     pub is_operator: bool,
 }
 
-/// What happened.
+/// An input of the engine.
 #[derive(Clone, PartialEq, Debug)]
 #[allow(missing_docs)] // The fields are the words of the design page.
 pub enum Event {
-    /// The operator wants this platform; an equal one of the same name changes nothing.
+    /// The operator attaches a platform; if an equal platform of this name is attached, nothing changes.
     PlatformAttached { request: RequestId, spec: PlatformSpec },
     /// An operator asks to change a platform.
     PlatformChangeAsked { request: RequestId, platform: String, change: PlatformChange },
-    /// An operator wants an allocation no more; its pilot ends what it runs first, unless it is urgent.
+    /// An operator cancels an allocation. Its pilot ends its running tasks first, unless the request is
+    /// urgent.
     AllocationCancelAsked { request: RequestId, allocation: AllocationId, is_urgent: bool },
-    /// An operator wants to have forgotten what was learned of an application.
+    /// An operator asks to forget the measurements of an application.
     ForgetAsked { request: RequestId, application: String },
-    /// Somebody says what an application is like, or that nothing is said any more.
+    /// A user declares properties of an application, or removes the declaration (`None`).
     DeclareAsked { request: RequestId, application: String, declared: Option<Box<Declared>> },
-    /// An operator wants other policies than those that he has seen.
+    /// An operator sets policies. `before`: the policies that the operator has seen.
     PoliciesAsked { request: RequestId, by: String, before: Policies, policies: Policies },
     /// The manager has made a token for a user.
     TokenMade { request: RequestId, token: Box<UserToken> },
-    /// Somebody has revoked tokens.
+    /// A user or operator has revoked tokens.
     TokensRevoked { request: RequestId, ids: Vec<TokenId>, by: String },
-    /// When tokens were last used.
+    /// The times at which tokens were last used.
     TokensUsed { used: Vec<(TokenId, Time)> },
     /// A user submits a job.
     JobSubmitted { request: RequestId, job: Box<JobRequest> },
-    /// A user submits several jobs, of which some wait for others: all are accepted or none.
+    /// A user submits jobs with dependencies among them: all are accepted or none.
     WorkflowSubmitted { request: RequestId, stages: Vec<Stage> },
-    /// A user submits a job for the profiling run of a platform: so many tasks at a time, on a node for them alone.
+    /// A user submits a job for the profiling run of a platform: `n_slots` tasks at a time, alone on a node.
     ProfilingAsked { request: RequestId, job: Box<JobRequest>, platform: String, n_slots: u64 },
-    /// A user asks to change jobs.
+    /// A user asks to change a job.
     JobChangeAsked { request: RequestId, caller: Caller, job: JobId, change: JobChange },
-    /// A reader asks.
+    /// A reader sends a query.
     Asked { request: RequestId, query: Query },
-    /// A pilot presents itself; its join token was right for this tag.
+    /// A pilot registers; the manager has checked that its join token belongs to this tag.
     PilotRegistered { request: RequestId, registration: Box<Registration> },
-    /// A pilot reports and asks; its session was right.
+    /// A pilot sends reports and asks for tasks; the manager has checked its session.
     Pulled { request: RequestId, pilot: PilotId, pull: Box<Pull> },
-    /// Whoever asked has hung up: do not park it any longer.
+    /// The client of a request has closed the connection: a parked pull must not wait any longer.
     HungUp { request: RequestId },
-    /// A pilot leaves; what it has not reported is ready again. The nonce is that of [`Pull::session_nonce`].
+    /// A pilot leaves; tasks without a result become ready again. The nonce is [`Pull::session_nonce`].
     PilotLeft {
         request: RequestId,
         pilot: PilotId,
@@ -81,59 +82,61 @@ pub enum Event {
         report: Option<Report>,
         reason: LeaveReason,
     },
-    /// A pilot with nothing to do cannot reach all others of its platform: one of those is to give it some of what
-    /// waits. The nonce is that of [`Pull::session_nonce`].
+    /// An idle pilot cannot reach all other pilots of its platform: the engine asks one of these to give it
+    /// waiting tasks. The nonce is [`Pull::session_nonce`].
     HuntAsked { request: RequestId, pilot: PilotId, session_nonce: Option<u64> },
-    /// A platform answered a submission.
+    /// A platform has answered a request for an allocation.
     AllocationAnswered { allocation: AllocationId, outcome: SubmitOutcome },
-    /// A platform's listing, asked for at that time.
+    /// A platform's listing, which was requested at `asked_at`.
     PlatformListed { platform: PlatformId, asked_at: Time, result: Result<Vec<ListedAllocation>, String> },
-    /// How busy a platform is.
+    /// The queue load of a platform.
     PlatformLoaded { platform: PlatformId, load: QueueLoad },
-    /// A platform's connection waits for a person, or does not any more.
+    /// A platform's connection waits for a person to log in (`why`), or no longer does (`None`).
     PlatformWaits { platform: PlatformId, why: Option<String> },
-    /// The hosts of a cloud, with what they had when they were to be given so many vCPUs a core, or theirs again.
+    /// A cloud's hosts, with the ratios that they had before they were to get the ratio `asked`, or before
+    /// their former ratios were restored (`None`).
     RatiosAnswered {
         platform: PlatformId,
         asked: Option<Ratio>,
         result: Result<Vec<FoundProvider>, ScaleTrouble>,
     },
-    /// A question to the policies is answered.
+    /// A plan is ready.
     Planned { plan: PlanAnswer },
-    /// The manager is to end: pilots drain, or stop at once.
+    /// The manager is to end: pilots drain, or stop at once if it is urgent.
     ShutdownAsked { request: RequestId, is_urgent: bool },
-    /// Somebody follows what tasks write: the pilots that hold them are to tell it, except those that do already.
+    /// A client follows the output of tasks: the pilots that hold them must send it, except those that
+    /// already do.
     TailsWanted { job: JobId, tasks: Option<TaskSet>, except: BTreeSet<PilotId> },
-    /// A time asked for by [`crate::engine::Engine::next_wakeup`] has come.
+    /// The time that [`crate::engine::Engine::next_wakeup`] returned has come.
     TimerFired,
 }
 
-/// What can be asked of a platform.
+/// A change of a platform that an operator requests.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PlatformChange {
-    /// What is wanted of it.
+    /// The new mode.
     Mode(PlatformMode),
-    /// What is allowed, until it is attached with other settings.
+    /// New limits, until the platform is attached with other settings.
     Limits {
-        /// [`PlatformSpec::n_pilots_max`]
+        /// The new value of [`PlatformSpec::n_pilots_max`].
         n_pilots_max: u32,
-        /// The others.
+        /// The further limits.
         limits: PlatformLimits,
     },
 }
 
-/// What can be asked of a job.
+/// A change of a job that a user requests.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum JobChange {
-    /// Kill what runs and forget what waits: all, or these tasks.
+    /// Cancel tasks, running ones included: all open ones, or these.
     Cancel(Option<TaskSet>),
-    /// Begin nothing more; what runs may end.
+    /// Start no more tasks; running ones may end.
     Pause,
-    /// Go on.
+    /// Start tasks again after a pause.
     Resume,
-    /// Open failed and cancelled tasks again: all that failed, or these.
+    /// Reopen tasks: all failed ones, or these failed and cancelled ones.
     Retry(Option<TaskSet>),
-    /// Remove it, which is over, with what its tasks have left. Of these other jobs, those are removed with it that wait for
-    /// it and for which it waits.
+    /// Remove the ended job with the files of its tasks. Those of the given jobs that are in a cycle of
+    /// dependencies with it are removed, too.
     Purge(BTreeSet<JobId>),
 }

@@ -1,4 +1,4 @@
-//! A job, as far as the engine knows it.
+//! The part of a job that the engine knows.
 
 use std::sync::Arc;
 
@@ -12,44 +12,44 @@ use crate::{
     time::Span,
 };
 
-/// What the engine must know of a job. The rest is in `spec`, which it only passes on.
+/// The part of a job that the engine uses. The rest is in `spec`, which the engine only passes on.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct JobRequest {
-    /// Whose it is.
+    /// The user that the job belongs to.
     pub user: String,
-    /// For people.
+    /// The job's name, for people.
     pub name: String,
     /// The kind of program.
     pub application: String,
-    /// How many tasks: indices 0 .. n_tasks.
+    /// Number of tasks: their indices are 0 .. n_tasks.
     pub n_tasks: u64,
-    /// What each task needs.
+    /// The resources and the time limit of each task.
     pub needs: TaskNeeds,
-    /// Higher first, among the jobs of its user.
+    /// The priority among the jobs of its user; higher first.
     pub priority: i32,
-    /// Whether its priority counts among the jobs of all users: an operator has allowed that.
+    /// Whether the priority counts among the jobs of all users, because an operator has allowed it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub priority_over_all: bool,
-    /// How often a task is tried again after its program failed.
+    /// Number of retries after failures of the program.
     pub retries: u32,
-    /// The wait before the first retry; doubles with each.
+    /// The wait before the first retry; it doubles with each retry.
     pub retry_delay: Span,
-    /// How many pilots a task may take down before it is quarantined.
+    /// Number of lost or preempted pilots after which a task is quarantined.
     pub crash_limit: u32,
-    /// The rest of the job is cancelled when more tasks than this have failed.
+    /// Number of failed tasks above which the rest of the job is cancelled.
     pub max_failures: Option<u64>,
-    /// Drawn by the submitter, so that a repeated submission is known as the same.
+    /// A key drawn by the submitter, so that a repeated submission is recognized.
     pub submission_key: Option<String>,
-    /// How much more one task takes than another, where anybody says.
+    /// The relative sizes of the tasks, if the job declares them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub estimates: Option<TaskEstimates>,
-    /// What its tasks wait for.
+    /// The tasks that the job's tasks wait for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<Dependence>,
-    /// What becomes of those of them that wait for what fails.
+    /// The rule for tasks whose dependencies fail.
     #[serde(default, skip_serializing_if = "OnFailedDependency::is_default")]
     pub on_failed_dependency: OnFailedDependency,
-    /// The first job of the workflow of which it is a stage.
+    /// The first job of the workflow that the job is a stage of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workflow: Option<JobId>,
     /// The resolved job as JSON.
@@ -57,7 +57,7 @@ pub struct JobRequest {
 }
 
 impl JobRequest {
-    /// Its priority among the jobs of all users: 0 unless an operator has allowed more.
+    /// Returns the priority among the jobs of all users: 0 unless an operator has allowed another.
     pub fn rank(&self) -> i32 {
         if self.priority_over_all { self.priority } else { 0 }
     }

@@ -1,4 +1,4 @@
-//! All that the engine hears and says: events and queries in, effects and answers out.
+//! The inputs and outputs of the engine: events and queries, effects and answers.
 
 pub mod answer;
 pub mod declared_profile;
@@ -31,6 +31,6 @@ pub use query::{Query, TaskFilter};
 pub use refusal::Refusal;
 pub use workflow::{On, Stage};
 
-/// Names a question so that the shell can bring the answer to whoever asked.
+/// Identifies a request, so that the manager can send the answer to its sender.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct RequestId(pub u64);

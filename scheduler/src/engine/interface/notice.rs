@@ -1,4 +1,4 @@
-//! News for those who watch.
+//! Notices for users that follow events.
 
 use std::fmt;
 
@@ -8,29 +8,29 @@ use crate::{
     results::FailureKind,
 };
 
-/// What a pilot has said that cannot be.
+/// An impossible statement of a pilot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Doubt {
-    /// It speaks of tasks that it was not leased.
+    /// The pilot reports on tasks that are not leased to it.
     NotLeased {
         /// Their job.
         job: JobId,
-        /// How many.
+        /// Number of tasks.
         n_tasks: u64,
     },
-    /// It has sent a report whose number is not the next one.
+    /// The pilot has sent a report whose number is not the next one.
     Number {
-        /// Its number.
+        /// The number of the report.
         found: u64,
-        /// The right one.
+        /// The number that was expected.
         expected: u64,
     },
-    /// It serves a later life of the manager.
+    /// The pilot serves a later epoch of the manager.
     OtherLife {
-        /// That one's epoch.
+        /// The epoch that the pilot serves.
         epoch: u64,
     },
-    /// It holds other tasks than it was leased, or has been sent others than it says.
+    /// The pilot holds other tasks than its leases, or the manager has sent it other tasks than it says.
     Step,
 }
 
@@ -48,98 +48,98 @@ impl fmt::Display for Doubt {
             }
             Doubt::OtherLife { epoch } => write!(
                 f,
-                "it serves a later life of this manager (epoch {epoch}), as where a copy of its folder is at work; it is \
-                 not pilots_to_notify here"
+                "it serves a later life of this manager (epoch {epoch}), as where a copy of its folder is at work; it \
+                 takes no commands from here"
             ),
             Doubt::Step => write!(f, "it does not hold what it was sent; it is asked what it holds"),
         }
     }
 }
 
-/// News for those who watch.
+/// A notice for users that follow events.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Notice {
     /// A job's counts or state have changed.
     JobChanged(JobId),
     /// A job has no open task any more.
     JobEnded(JobId),
-    /// A task failed; for good when `is_final`.
+    /// A task failed; it is not retried if `is_final`.
     TaskFailed {
         /// The task.
         task: TaskId,
-        /// Why.
+        /// The failure kind.
         kind: FailureKind,
-        /// Whether it will not be tried again.
+        /// Whether the task will not be retried.
         is_final: bool,
-        /// Where.
+        /// The pilot on which it failed.
         pilot: PilotId,
     },
-    /// The records of so many acknowledged reports of this pilot are missing.
+    /// The records of acknowledged reports of this pilot are missing.
     ReportsForgotten {
         /// The pilot.
         pilot: PilotId,
-        /// How many.
+        /// Number of reports.
         n: u64,
     },
-    /// A pilot says what cannot be; told once for each.
+    /// A pilot says something impossible; sent once per pilot.
     PilotDoubted {
         /// The pilot.
         pilot: PilotId,
-        /// What it has said.
+        /// The impossible statement.
         what: Doubt,
     },
-    /// A second pilot comes with the join token of one that is there; told once for each.
+    /// A second pilot uses the join token of a live pilot; sent once per pilot.
     JoinedTwice {
-        /// The one that is there.
+        /// The live pilot.
         pilot: PilotId,
-        /// Its allocation's tag.
+        /// The tag of the pilot's allocation.
         tag: String,
     },
-    /// A platform refused an allocation, or one ended before its pilot came.
+    /// A platform refused an allocation, or an allocation ended before its pilot registered.
     PlatformFailed {
         /// The platform's name.
         platform: String,
-        /// In its own words.
+        /// The reason, in the platform's words.
         what: String,
     },
-    /// A platform says why an allocation waits, and somebody should do something about it.
+    /// An allocation waits for a reason that a person should do something about.
     AllocationWaits {
         /// The platform's name.
         platform: String,
-        /// Which.
+        /// The allocation.
         allocation: AllocationId,
         /// The platform's own id.
         batch_id: String,
-        /// In the platform's words.
+        /// The reason, in the platform's words.
         reason: String,
-        /// What can be done.
+        /// The advice on what a person can do.
         advice: String,
-        /// Whether it never begins by itself, as far as is known.
+        /// Whether the allocation never starts by itself, as far as is known.
         is_endless: bool,
     },
-    /// Allocations were asked of another adapter or another host than their platform has now.
+    /// Some allocations were requested through another backend or host than their platform has now.
     LeftBehind {
         /// The platform's name.
         platform: String,
-        /// What it was, of the first of them.
+        /// The former backend and host of the platform, for the first of the allocations.
         asked_of: String,
-        /// What it is now.
+        /// The present backend and host.
         now: String,
-        /// The ids of their batch jobs, or their names.
+        /// The ids or names of the batch jobs.
         batch_jobs: Vec<String>,
     },
-    /// A core of a platform stands for more vCPUs than before, or fewer.
+    /// The vCPU ratio of a platform has changed.
     PlatformScaled {
         /// The platform's name.
         platform: String,
-        /// How many, and from which numbers.
+        /// The change and the measurements behind it.
         change: ScalingChange,
     },
-    /// A cloud's hosts keep the vCPUs that they have: pilots offer more slots instead.
+    /// A cloud's hosts keep their vCPU ratios: pilots offer more slots instead.
     ScalesItself {
         /// The platform's name.
         platform: String,
-        /// Why, in the cloud's words.
+        /// The reason, in the cloud's words.
         why: String,
     },
 }

@@ -1,15 +1,15 @@
-//! A request to the planner and its answer. They pass through the shell as they are: only the planner knows their
-//! contents.
+//! The request to the planner and its answer. The manager passes them on unread: only the planner knows their
+//! types.
 
 use std::{any::Any, fmt, sync::Arc};
 
 /// The input of the planner.
 pub(in crate::engine) trait Planning: Any + fmt::Debug + Send + Sync {
-    /// Makes the plan. It may take milliseconds, and may be made beside the engine.
+    /// Computes the plan. It may take milliseconds, and may run on another thread than the engine.
     fn answer(&self) -> PlanAnswer;
 }
 
-/// A request to the planner. Equal only to its own copies.
+/// A request to the planner. Two requests are equal only if one is a clone of the other.
 #[derive(Clone, Debug)]
 pub struct PlanRequest(Arc<dyn Planning>);
 
@@ -18,12 +18,12 @@ impl PlanRequest {
         PlanRequest(Arc::new(input))
     }
 
-    /// Makes the plan. It may take milliseconds, and may be made beside the engine.
+    /// Computes the plan. It may take milliseconds, and may run on another thread than the engine.
     pub fn answer(&self) -> PlanAnswer {
         self.0.answer()
     }
 
-    /// The input, if it is one of this type.
+    /// Returns the plan input if it is of type `T`.
     #[cfg(test)]
     pub(in crate::engine) fn input<T: Planning>(&self) -> Option<&T> {
         (&*self.0 as &dyn Any).downcast_ref()
@@ -36,7 +36,7 @@ impl PartialEq for PlanRequest {
     }
 }
 
-/// A plan. Equal only to its own copies.
+/// A plan. Two plans are equal only if one is a clone of the other.
 #[derive(Clone)]
 pub struct PlanAnswer(Arc<dyn Any + Send + Sync>);
 
@@ -45,7 +45,7 @@ impl PlanAnswer {
         PlanAnswer(Arc::new(plan))
     }
 
-    /// The plan, if it is one of this type.
+    /// Returns the plan if it is of type `T`.
     pub(in crate::engine) fn plan<T: Any + Clone + Send + Sync>(self) -> Option<T> {
         self.0.downcast().ok().map(Arc::unwrap_or_clone)
     }

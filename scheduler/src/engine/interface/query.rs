@@ -1,13 +1,13 @@
-//! Questions of readers.
+//! Queries of readers.
 
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{AllocationId, JobId, PilotId, TaskId};
 
-/// What a reader wants to know.
+/// A query of a reader.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Query {
-    /// Totals of everything.
+    /// The totals of the manager.
     Status,
     /// All jobs.
     Jobs,
@@ -15,60 +15,60 @@ pub enum Query {
     Job(JobId),
     /// One task.
     Task(TaskId),
-    /// All pilots, those that have ended only on request.
+    /// All live pilots, on request the ended ones, too.
     Pilots {
-        /// Those that have ended too.
+        /// Whether to include those that have ended.
         with_ended: bool,
     },
     /// All platforms.
     Platforms,
-    /// All allocations, those that have ended only on request.
+    /// All present allocations, on request the ended ones, too.
     Allocations {
-        /// Those that have ended too.
+        /// Whether to include those that have ended.
         with_ended: bool,
     },
     /// One allocation.
     Allocation(AllocationId),
-    /// What was learned of all applications.
+    /// The profiles of all applications.
     Profiles,
     /// The policies and their history.
     Policies,
     /// The weights and their history.
     Weights,
-    /// Why a job is where it is.
+    /// The reasons for a job's state.
     ExplainJob(JobId),
-    /// Why a task is where it is.
+    /// The reasons for a task's state.
     ExplainTask(TaskId),
-    /// Why a pilot does what it does.
+    /// The reasons for a pilot's state.
     ExplainPilot(PilotId),
-    /// Why a platform has the pilots it has.
+    /// The reasons for the number of a platform's pilots.
     ExplainPlatform(String),
-    /// Why an application's tasks are divided among platforms as they are.
+    /// The reasons for the weights of an application.
     ExplainWeight(String),
-    /// Why an allocation is there.
+    /// The reasons for an allocation.
     ExplainAllocation(AllocationId),
-    /// The job's spec as JSON.
+    /// The job's resolved description as JSON.
     Spec(JobId),
-    /// What a user has of jobs, and whether this submission is known.
+    /// The jobs, tasks and bytes that a user has, and whether a submission is known.
     Holdings {
-        /// By the name.
+        /// The user's name.
         user: String,
         /// The submission's key.
         key: Option<String>,
     },
-    /// What a live pilot with that session may ask for.
+    /// The data that a live pilot with this session may access.
     Session(PilotId, u64),
-    /// The name of the platform of a pilot, of one that has ended, too.
+    /// The name of a pilot's platform; the pilot may have ended.
     PlatformOfPilot(PilotId),
-    /// The same of the allocation with this tag.
+    /// The name of the platform of the allocation with this tag.
     PlatformOfTag(String),
-    /// Tasks of the job in a state, as ranges.
+    /// The tasks of a job that are in this state, as ranges.
     TasksIn(JobId, TaskFilter),
-    /// What a task waits for, or has waited for.
+    /// The tasks that a task waits for, or has waited for.
     WaitedFor(TaskId),
 }
 
-/// States of tasks to ask for.
+/// The states by which tasks can be selected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]

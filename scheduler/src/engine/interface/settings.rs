@@ -1,4 +1,4 @@
-//! The engine's constants that an operator may change, with their defaults and reasons.
+//! The constants of the engine that an operator can set, with their defaults and reasons.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,75 +8,78 @@ use crate::{policy::Policies, time::Span};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Questions to the policies of no more cells of tables than this are answered at once, each in some microseconds.
+    /// Number of table cells up to which a plan is computed at once, within microseconds per cell, instead of
+    /// in the background.
     pub cells_at_once: u64,
-    /// Drawn once per store; part of each allocation's tag, so that two managers never touch each other's.
+    /// The store's id, drawn once. Part of each allocation's tag, so that two managers never touch each
+    /// other's allocations.
     pub store_id: u64,
-    /// The last job that was given a number, although the records may not tell of it: they may have been put back.
+    /// The highest job id that was given, even if the records lack it because the store was restored from a
+    /// backup.
     pub last_job: u64,
-    /// The same of allocations.
+    /// The highest allocation id that was given, as for jobs.
     pub last_allocation: u64,
-    /// Whether the store is only read: no platform is looked at.
+    /// Whether the store is only read: the manager contacts no platform.
     pub only_reads: bool,
-    /// Which policy each layer uses.
+    /// The policy of each layer.
     pub policies: Policies,
-    /// A pilot silent for longer is given up. Pulls are renewed every `poll_wait_max`, so this is
-    /// three of them: one lost message kills nobody.
+    /// The silence after which a pilot is lost. A pilot renews its pull every `poll_wait_max`; this is three
+    /// times as long, so one lost message loses no pilot.
     pub heartbeat_limit: Span,
-    /// How long a pull may stay parked; below the 60 s after which proxies cut idle connections.
+    /// The longest time for which a pull is parked; below the 60 s after which proxies cut idle connections.
     pub poll_wait_max: Span,
-    /// After a restart: how long tasks are withheld for pilots that may hold them.
+    /// The grace period: the time after a restart for which tasks are withheld for pilots that may hold them.
     pub grace: Span,
-    /// How much work is sent ahead to each slot of a pilot: hides the round trip and the commit.
+    /// The amount of work that is sent ahead to each slot of a pilot: hides the round trip and the commit.
     pub prefetch: Span,
-    /// Never more tasks ahead than this, a slot.
+    /// Number of tasks that are sent ahead to each slot at most.
     pub prefetch_tasks_max: u64,
-    /// No bundle is cut into smaller ones than keep a pilot busy for so long: dividing them would gain
-    /// less time than the messages cost.
+    /// The time for which a bundle keeps a pilot busy at least: dividing a smaller one would gain less time
+    /// than the messages cost.
     pub bundle_min: Span,
-    /// No bundle of another job is added to an answer whose templates have so many bytes. One more job of
-    /// the largest size still fits a message.
+    /// The bytes of templates from which on an answer gets no bundle of another job. One more job of the
+    /// largest size still fits in a message.
     pub template_bytes_max: usize,
-    /// How often a node's failure is retried before the task fails.
+    /// Number of retries after failures of the node, before the task fails.
     pub node_retries: u32,
-    /// How often a program that cannot be started is tried elsewhere before the task fails.
+    /// Number of retries on other pilots after a program could not be started, before the task fails.
     pub start_retries: u32,
-    /// How often a task that had most of a pilot's walltime and did not end is tried again.
+    /// Number of retries of a task that had most of a pilot's walltime and did not end.
     pub walltime_retries: u32,
-    /// How often a task whose files could not be brought or delivered is tried again, after the pilot's own
-    /// tries: on another node, if there is one.
+    /// Number of retries after a failed transfer of files, beside the pilot's own retries; on another node,
+    /// if there is one.
     pub transfer_retries: u32,
-    /// The wait before a retry after a node's failure or a transfer's; doubles with each.
+    /// The wait before the first retry after a failure of the node or a transfer; it doubles with each retry.
     pub node_retry_delay: Span,
-    /// No retry waits longer.
+    /// The longest wait before a retry.
     pub retry_delay_max: Span,
-    /// Node failures in a row that make a pilot a black hole, if others can run the job.
+    /// Number of node failures in a row that make a pilot a black hole, if others can run the job.
     pub black_hole_limit: u32,
-    /// A task that has failed waits for so long at most for another pilot, node or platform that can run it.
+    /// The longest time for which a failed task waits for another pilot, node or platform that can run it.
     pub retry_elsewhere: Span,
-    /// The wait after a platform's first failure; doubles with each up to `platform_delay_max`.
+    /// The wait after a platform's first failure; it doubles with each failure up to `platform_delay_max`.
     pub platform_delay: Span,
-    /// No failing platform is left alone for longer: then one allocation tries it again.
+    /// The longest time for which a failing platform is left alone: then one allocation tests it.
     pub platform_delay_max: Span,
-    /// The longest that a submission is under way: before that, not being listed proves nothing of an
-    /// allocation whose fate is unknown.
+    /// The longest duration of a submission. Before that, an allocation with an unknown outcome may exist
+    /// although no listing shows it.
     pub submit_limit: Span,
-    /// How long an allocation may run before its first pilot comes: then it is taken away.
+    /// The time for which an allocation may run without a registered pilot before it is cancelled.
     pub join_limit: Span,
-    /// How long a manager that was stopped waits until platforms have taken away what was there of it.
+    /// The time for which a stopping manager waits for platforms to end its allocations.
     pub leave_limit: Span,
-    /// Kept free at the end of a pilot's walltime for reports.
+    /// The time that is kept free for reports at the end of a pilot's walltime.
     pub walltime_margin: Span,
 }
 
 impl Settings {
-    /// How the tags of this store's allocations begin.
+    /// Returns the prefix of the tags of this store's allocations.
     pub fn tag_prefix(&self) -> String {
         format!("pf{:x}-", self.store_id & 0xff_ffff)
     }
 
-    /// How many tasks of so long a slot should have, the running one included: as many as make up the
-    /// prefetch time, one while nothing is known or when tasks are long.
+    /// Returns the number of tasks with this mean runtime that a slot should have, the running one included:
+    /// as many as fill the prefetch time; one while the runtime is unknown or long.
     pub fn depth(&self, mean: Option<Span>) -> u64 {
         let ahead = mean.map_or(0, |mean| self.prefetch.0 / mean.0.max(1));
         ahead.saturating_add(1).min(self.prefetch_tasks_max.max(1))

@@ -1,5 +1,5 @@
-//! What is kept of users' tokens. The manager decides who gets one and whose is void; the engine records it, so that
-//! it is durable before anybody hears of it. Nobody can make a token of what is kept.
+//! The records of users' tokens. The manager makes and revokes tokens; the engine records this, so that it is
+//! durable before anybody hears of it. A token cannot be computed from its record.
 
 use std::{fmt, str::FromStr};
 
@@ -10,11 +10,11 @@ use crate::{digest::Digest, time::Time};
 /// Hexadecimal digits of a token's id.
 const N_DIGITS: usize = 12;
 
-/// The public part of a user's token: 48 drawn bits. As text: 12 small hexadecimal digits.
+/// The public part of a user's token: 48 random bits. As text: 12 lower-case hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct TokenId(u64);
 
-/// A text that is no id of a token.
+/// The error for a text that is not a token's id.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NoTokenId;
 
@@ -27,7 +27,7 @@ impl fmt::Display for NoTokenId {
 impl std::error::Error for NoTokenId {}
 
 impl TokenId {
-    /// The id with these bits.
+    /// Returns the id with these bits.
     pub fn new(bits: [u8; 6]) -> TokenId {
         TokenId(bits.into_iter().fold(0, |id, byte| (id << 8) | u64::from(byte)))
     }
@@ -79,22 +79,23 @@ impl schemars::JsonSchema for TokenId {
     }
 }
 
-/// A user's token, as far as it is kept.
+/// The record of a user's token.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct UserToken {
-    /// Its public part.
+    /// The public part of the token.
     pub id: TokenId,
-    /// SHA-256 of its secret part.
+    /// The SHA-256 hash of the secret part.
     pub sha256: Digest,
-    /// Which of the manager's secrets was there when it was made: with another one it is void.
+    /// An identifier of the manager's secret with which the token was made; with another secret, the token is
+    /// invalid.
     pub era: u32,
     /// The user's name.
     pub user: String,
-    /// Whether the user may act on everybody's jobs and on the manager.
+    /// Whether the user may act on the jobs of all users and on the manager.
     pub is_operator: bool,
-    /// Who made it.
+    /// The user who made the token.
     pub by: String,
-    /// From when on it is void; `None`: never.
+    /// The time from which on the token is invalid; `None`: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Time>,
 }

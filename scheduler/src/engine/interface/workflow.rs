@@ -1,20 +1,20 @@
-//! Stages of a workflow, as they are submitted.
+//! The stages of a workflow at submission.
 
 use crate::{edges::Edges, engine::interface::job_request::JobRequest, ids::JobId};
 
 /// A job of a workflow that is accepted as a whole or not at all.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Stage {
-    /// The job; its own `after` and `workflow` are made of what stands here.
+    /// The job; the engine sets its `after` and `workflow` from this stage.
     pub job: JobRequest,
-    /// What its tasks wait for.
+    /// The dependencies of its tasks.
     pub after: Vec<(On, Edges)>,
 }
 
-/// Whose tasks those of a stage wait for.
+/// The job that a stage's tasks wait for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum On {
-    /// The stage of that position in the same workflow, which may be itself.
+    /// The stage at this position in the same workflow; it may be the stage itself.
     Stage(usize),
     /// A job that was accepted before.
     Job(JobId),

@@ -1,6 +1,6 @@
-//! Tasks that may have taken a pilot down. Who holds many brief ones runs others than it last told when it is lost, so
-//! those it held are sent with care: while one of them waits, nobody gets more of the job than it can run at a time, nor
-//! does who has one.
+//! Suspects: tasks that may have caused the loss of a pilot. A pilot with many short tasks may run other
+//! tasks than it last reported, so all tasks that it held are suspects. While a suspect is ready, no pilot
+//! gets more tasks of the job than it can run at a time, and neither does a pilot that holds a suspect.
 
 use crate::{
     engine::{live::Live, state::job::Job},
@@ -8,11 +8,12 @@ use crate::{
     ranges::TaskSet,
 };
 
-/// Tasks of a job that a pilot is blamed for at most: more than any node runs at a time.
+/// The most tasks of a job for which one pilot's loss is blamed: more than any node runs at a time.
 pub(in crate::engine) const N_SUSPECTS_MAX: u64 = 1 << 16;
 
 impl Live {
-    /// After a restart: of what pilots held that were lost before it only that is known which was blamed.
+    /// Makes the blamed tasks of a job suspects after a restart. Of the tasks that pilots held when they were
+    /// lost before it, only the blamed ones are recorded.
     pub(in crate::engine) fn suspect_blamed(&mut self, id: JobId, job: &Job) {
         let blamed = job.blamed(&job.open);
         if !blamed.is_empty() {
@@ -20,7 +21,7 @@ impl Live {
         }
     }
 
-    /// Tasks have ended for good or were cancelled.
+    /// Removes tasks that have ended for good or were cancelled from the suspects.
     pub fn clear_suspects(&mut self, job: JobId, tasks: &TaskSet) {
         let Some(suspects) = self.suspects.get_mut(&job) else { return };
         suspects.remove_all(tasks);
@@ -29,7 +30,8 @@ impl Live {
         }
     }
 
-    /// Jobs of which the pilot is to have no more than it can run, in order: suspects are ready, or it has some.
+    /// Returns the jobs, in order, of which the pilot may get no more tasks than it can run: suspects of the
+    /// job are ready, or the pilot holds some.
     pub(in crate::engine) fn careful_with(&self, id: PilotId) -> Vec<JobId> {
         let held = |job| self.pilots.get(&id).and_then(|state| state.leases.get(job));
         let ready = |job| self.jobs.get(job).map(|leases| &leases.ready);
@@ -41,7 +43,7 @@ impl Live {
         careful.map(|(job, _)| *job).collect()
     }
 
-    /// Takes so many ready suspects of a job, but none of those excluded.
+    /// Takes up to `n` ready suspects of a job, without the excluded tasks.
     pub fn take_suspects(&mut self, job: JobId, n: u64, excluded: &TaskSet) -> TaskSet {
         let suspects = self.suspects.get(&job).zip(self.jobs.get(&job));
         let Some((suspects, leases)) = suspects else { return TaskSet::new() };

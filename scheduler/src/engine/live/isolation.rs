@@ -1,5 +1,5 @@
-//! Tasks that one more lost pilot sets aside. No pilot has one of them beside another task that may have taken a pilot
-//! down: if it is lost then, that one was not the innocent companion of the one to blame.
+//! Last chances: tasks that one more lost pilot quarantines. No pilot holds one of them beside another task
+//! that may have caused the loss of a pilot: if the pilot is lost then, the cause is known.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::{
     ranges::TaskSet,
 };
 
-/// The worst that a pilot holds.
+/// The most suspicious kind of task that a pilot holds.
 #[derive(Clone, Copy)]
 pub(in crate::engine) enum Troubled {
     LastChance,
@@ -21,7 +21,8 @@ pub(in crate::engine) enum Troubled {
 }
 
 impl Job {
-    /// Its open tasks that have taken so many pilots down that one more sets them aside; none where the first does.
+    /// Returns the open tasks that one more lost pilot quarantines, after earlier losses. With a crash limit
+    /// of one there are none: the first loss quarantines.
     pub(in crate::engine) fn last_chances(&self) -> TaskSet {
         let limit = self.request.crash_limit;
         let is_last = |n_crash: u32| n_crash > 0 && n_crash.saturating_add(1) >= limit;
@@ -44,7 +45,7 @@ impl Live {
         };
     }
 
-    /// Tasks of a job have ended or were cancelled.
+    /// Removes tasks of a job that have ended or were cancelled.
     pub(in crate::engine) fn clear_last_chances(&mut self, id: JobId, tasks: &TaskSet) {
         self.clear_alone(id, tasks);
         let Some(last) = self.last_chances.get_mut(&id) else { return };
@@ -54,7 +55,7 @@ impl Live {
         }
     }
 
-    /// Whether some of a job's tasks may be kept from a pilot for what it holds.
+    /// Returns whether some of a job's tasks may be withheld from a pilot because of the tasks that it holds.
     pub(in crate::engine) fn keeps_apart(&self, job: JobId) -> bool {
         self.has_last_chances(job) || self.alone.contains_key(&job)
     }
@@ -63,20 +64,21 @@ impl Live {
         !self.last_chances.is_empty() && self.suspects.contains_key(&job)
     }
 
-    /// Tasks of a job that the pilot is not to get: those taken from it that it has not answered for, and those that it
-    /// would have beside one at its last chance, or that would have their last chance beside suspects.
+    /// Returns the tasks of a job that the pilot must not get: revoked tasks that it has not answered for,
+    /// tasks that must run alone, tasks that must not run beside a last chance that it holds, and last
+    /// chances beside its suspects.
     pub(in crate::engine) fn not_for(&self, id: PilotId, job: JobId) -> TaskSet {
         self.pilots
             .get(&id)
             .map_or_else(TaskSet::new, |state| self.not_beside(self.troubled(state), state, job))
     }
 
-    /// The same where what the pilot holds is known.
+    /// Like [`Live::not_for`], for a pilot whose most suspicious kind of task is known.
     pub(in crate::engine) fn not_beside(&self, held: Troubled, state: &PilotState, job: JobId) -> TaskSet {
         let mut excluded = state.revoked.get(&job).cloned().unwrap_or_default();
         let is_profiled = self.jobs.get(&job).is_some_and(|leases| leases.profiled_on.is_some());
         if let Some(alone) = self.alone.get(&job).filter(|_| !is_profiled) {
-            // They are given out by themselves.
+            // Dispatch leases them separately.
             excluded.insert_all(alone);
         }
         if self.has_last_chances(job) {
@@ -85,10 +87,10 @@ impl Live {
         excluded
     }
 
-    /// What a pilot holds, of all jobs.
+    /// Returns the most suspicious kind of task that a pilot holds, of all jobs.
     pub(in crate::engine) fn troubled(&self, state: &PilotState) -> Troubled {
         if self.last_chances.is_empty() {
-            // Nothing is kept apart: nobody asks.
+            // Nothing is withheld, so the answer does not matter.
             return Troubled::Nothing;
         }
         match (holds_any(&state.leases, &self.last_chances), holds_any(&state.leases, &self.suspects)) {
@@ -98,8 +100,8 @@ impl Live {
         }
     }
 
-    /// Those at their last chance and suspects that the pilot is not to get beside what it holds of any job; where it
-    /// holds none, one at its last chance goes before suspects.
+    /// Returns the last chances and suspects of the job that the pilot must not get beside the tasks that it
+    /// holds, of any job. If it holds neither, the first ready last chance goes before the suspects.
     fn apart_from(&self, held: Troubled, job: JobId, excluded: &TaskSet) -> TaskSet {
         let last = self.last_chances.get(&job).cloned().unwrap_or_default();
         let mut all = self.suspects.get(&job).cloned().unwrap_or_default();
@@ -119,7 +121,7 @@ impl Live {
     }
 }
 
-/// Whether some of the tasks are held.
+/// Returns whether any of the tasks is held.
 pub(in crate::engine) fn holds_any(
     held: &BTreeMap<JobId, TaskSet>,
     tasks: &BTreeMap<JobId, TaskSet>,

@@ -1,4 +1,4 @@
-//! The open tasks of a job: those that are ready, and those that pilots hold.
+//! The open tasks of a job: ready ones, and those that pilots hold.
 
 use std::collections::BTreeSet;
 
@@ -15,48 +15,50 @@ use crate::{
     time::Time,
 };
 
-/// Who holds how much of a job.
+/// The open tasks of a job, and the pilots that hold them.
 #[derive(Clone, Debug, Default)]
 pub struct JobLeases {
-    /// Open tasks that no pilot holds and that need not wait.
+    /// Open tasks that no pilot holds and that wait for nothing.
     pub ready: TaskSet,
-    /// The same by their estimates, where bundles are packed by them.
+    /// The ready tasks by estimate, if bundles are packed by estimates.
     pub by_size: Option<Box<ReadyByEstimate>>,
-    /// How many tasks pilots hold.
+    /// Number of tasks that pilots hold.
     pub n_leased: u64,
-    /// How many of them are known to have begun.
+    /// Number of held tasks that are known to have started.
     pub n_running: u64,
-    /// Cores that they hold. What is sent ahead holds none: it waits for those of the tasks before it.
+    /// Number of cores that the held tasks use. Prefetched tasks use none: they wait for the cores of earlier
+    /// tasks.
     pub held_cores: u64,
-    /// Who holds them.
+    /// The pilots that hold tasks.
     pub holders: BTreeSet<PilotId>,
-    /// Pilots that give no cores to other jobs until a task of this one fits, and since which value of
-    /// the serving counter. Not more than it has ready tasks.
+    /// The pilots that give no cores to other jobs until a task of this job fits, each with the serving
+    /// counter at that time. There are at most as many as ready tasks.
     pub reservations: BTreeSet<(u64, PilotId)>,
-    /// How many pilots that take part can run it.
+    /// Number of pilots taking part that can run the job.
     pub n_fitting: u64,
-    /// Its place in the quotas.
+    /// The job's place in the quota table.
     pub divided: QuotaPlace,
-    /// Of which platform's profiling run it is: all its tasks are for that.
+    /// The platform whose profiling run the job belongs to, with all its tasks.
     pub profiled_on: Option<PlatformId>,
-    /// Since when some of it is ready and no platform that may has taken any.
+    /// The time since when ready tasks wait and no platform that should take them has taken any.
     pub waits_since: Option<Time>,
-    /// Where its user may begin nothing more: where there are such platforms it waits for none.
+    /// The platforms on which the job's user has used up the core-hours: if there are any, the job waits for
+    /// no platform.
     pub over_budget: Vec<PlatformId>,
-    /// Its user's place in the guide.
+    /// The place of the job's user in the plan.
     pub user: Option<usize>,
-    /// Its priority among the jobs of its user.
+    /// The priority among the jobs of its user.
     pub priority: i32,
-    /// Its priority among the jobs of all users.
+    /// The priority among the jobs of all users.
     pub rank: i32,
-    /// The serving counter when it was last given a bundle.
+    /// The serving counter at the job's last bundle.
     pub last_served: u64,
-    /// Its place among those of which nothing has been given out.
+    /// The job's place among jobs of which no task has been leased yet.
     pub newcomer: Option<Newcomer>,
 }
 
 impl JobLeases {
-    /// What the platform of that column of the quotas may take of the job.
+    /// Returns the tasks of the job that the platform with this column of the quota table may take.
     pub fn meant(&self, quotas: &QuotaTable, column: Option<usize>, now: Time) -> Entitlement {
         let (column, row) = match (column, self.divided) {
             (Some(_), QuotaPlace::NotYet) => return Entitlement::Nothing,
@@ -77,12 +79,13 @@ impl JobLeases {
         }
     }
 
-    /// How many slots its tasks hold, if each should have so many: those that run, however few wait.
+    /// Returns the number of slots that the held tasks use at `depth` tasks per slot; at least the number of
+    /// running tasks.
     pub fn n_slots(&self, depth: u64) -> u64 {
         self.n_leased.div_ceil(depth).max(self.n_running)
     }
 
-    /// Cores that pilots keep for it.
+    /// Returns the number of cores that pilots reserve for the job.
     pub fn kept_cores(&self, job: &Job) -> u64 {
         (self.reservations.len() as u64).saturating_mul(u64::from(job.request.needs.resources.cores))
     }

@@ -1,4 +1,4 @@
-//! Who holds what: the only code that moves tasks between ready and held, so that sums stay right.
+//! The only code that leases ready tasks to pilots and counts what pilots hold, so that the sums stay right.
 
 use crate::{
     engine::{interface::settings::Settings, live::Live, state::durable::Durable},
@@ -7,7 +7,8 @@ use crate::{
 };
 
 impl Live {
-    /// Gives tasks to a pilot. They must be out of the ready set already. Those that it has count once.
+    /// Leases tasks to a pilot. They must no longer be in the ready set. Tasks that the pilot already holds
+    /// count once.
     pub fn lease(
         &mut self,
         settings: &Settings,
@@ -54,8 +55,8 @@ impl Live {
         };
     }
 
-    /// Counts anew what cores a job and its user hold, after its leases, what runs of them, or its tasks' mean
-    /// has changed.
+    /// Recounts the cores that a job and its user hold, after the job's leases, running tasks or mean runtime
+    /// have changed.
     pub fn recount(&mut self, settings: &Settings, durable: &Durable, id: JobId) {
         let (Some(leases), Some(job)) = (self.jobs.get_mut(&id), durable.jobs().get(&id)) else { return };
         let n_slots = leases.n_slots(job.depth(settings));
@@ -75,18 +76,18 @@ impl Live {
         }
     }
 
-    /// Cores that a user's jobs hold.
+    /// Returns the number of cores that a user's jobs hold.
     pub fn cores_of(&self, user: &str) -> u64 {
         self.user_cores.get(user).copied().unwrap_or(0)
     }
 
-    /// Who holds what of a job.
+    /// Returns the tasks of a job that each pilot holds.
     pub fn held(&self, job: JobId) -> Vec<(PilotId, TaskSet)> {
         let holders = self.jobs.get(&job).into_iter().flat_map(|leases| &leases.holders);
         holders.filter_map(|id| Some((*id, self.pilots.get(id)?.leases.get(&job)?.clone()))).collect()
     }
 
-    /// Who holds any of a job's tasks, or of these of them: `n_max` pilots at most.
+    /// Returns up to `n_max` pilots that hold any of a job's tasks, or any of `tasks`.
     pub fn holders(&self, job: JobId, tasks: Option<&TaskSet>, n_max: usize) -> Vec<PilotId> {
         let holders = self.jobs.get(&job).into_iter().flat_map(|leases| &leases.holders).copied();
         let is_meant = |id: &PilotId| {
@@ -96,7 +97,7 @@ impl Live {
         holders.filter(is_meant).take(n_max).collect()
     }
 
-    /// Who holds a task.
+    /// Returns the pilot that holds a task.
     pub fn holder(&self, task: TaskId) -> Option<PilotId> {
         let mut holders = self.jobs.get(&task.job)?.holders.iter().copied();
         holders.find(|id| self.pilots.get(id).is_some_and(|pilot| pilot.holds(task)))

@@ -1,4 +1,4 @@
-//! What a restart forgets and pilots bring back: leases, heartbeats, parked pulls, timers.
+//! The state that a restart forgets and pilots bring back: leases, heartbeats, parked pulls, timers.
 
 pub mod blame;
 pub mod isolation;
@@ -36,129 +36,137 @@ use crate::{
     time::Time,
 };
 
-/// Live state of everything.
+/// The live state of the manager.
 #[derive(Clone, Debug, Default)]
 pub struct Live {
-    /// Which life of the manager this is: grows with each start, never 0.
+    /// The epoch of this manager: it grows with each start and is never 0.
     pub epoch: u64,
-    /// The last time heard of.
+    /// The time of the last event.
     pub now: Time,
-    /// When this life of the manager began: intents from before have no submission under way any more.
+    /// The start of this epoch. Requests for allocations from before it are no longer being submitted.
     pub started_at: Time,
-    /// Until when tasks are withheld for pilots that have not said what they hold.
+    /// The end of the grace period, in which tasks are withheld for pilots that have not said what they hold.
     pub grace_until: Time,
-    /// Since when allocations are seen to run of which no pilot has come.
+    /// The time since when listings show an allocation as running without a live pilot.
     pub running_since: BTreeMap<AllocationId, Time>,
-    /// Allocations that stand still, as their platforms say, and since when that is known.
+    /// Allocations that their platforms report as suspended, and since when that is known.
     pub suspended: BTreeMap<AllocationId, Time>,
-    /// Allocations that their platforms do not list although their pilots speak.
+    /// Allocations that their platforms do not list although their pilots are alive.
     pub unlisted: BTreeSet<AllocationId>,
-    /// Allocations that a listing of this life has shown as there, and when the first of those was asked for.
+    /// Allocations that a listing of this epoch has shown, and the time at which the first such listing was
+    /// requested.
     pub shown: BTreeMap<AllocationId, Time>,
-    /// Allocations that wait, and that the last listing lacked.
+    /// Waiting allocations that the last listing lacked.
     pub missed: BTreeSet<AllocationId>,
-    /// Why allocations wait, in their platforms' words.
+    /// The reasons why allocations wait, in their platforms' words.
     pub queue_reasons: BTreeMap<AllocationId, QueueReason>,
-    /// Those of them that have been held for so long that nobody waits for them; some may be gone.
+    /// Allocations of these that have been held for so long that no work waits for them; some may have ended.
     pub held_for_long: BTreeSet<AllocationId>,
-    /// What platforms have said is wrong with allocations that may be there, and whether they only lack room.
+    /// Problems with allocations that may be there, in their platforms' words, and whether they only lack
+    /// room.
     pub allocation_errors: BTreeMap<AllocationId, (String, bool)>,
-    /// Jobs that are not over.
+    /// Jobs that have not ended.
     pub jobs: BTreeMap<JobId, JobLeases>,
-    /// Live pilots. In boxes, as a map's nodes are half empty.
+    /// Live pilots. They are boxed because a map's nodes are half empty.
     pub pilots: BTreeMap<PilotId, Box<PilotState>>,
-    /// How many of them have not said, in this epoch, what they hold.
+    /// Number of live pilots that have not said in this epoch what they hold.
     pub n_unsynced: usize,
-    /// Pilots of before this epoch that have said in it what they hold, and with which number their reports go on.
+    /// Pilots of an earlier epoch that have said in this one what they hold, and how their reports continue.
     pub told: BTreeMap<PilotId, GoesOn>,
-    /// Which open tasks wait for others.
+    /// The dependencies among open tasks.
     pub graph: Graph,
     /// Parked pulls.
     pub parked: ParkedPulls,
-    /// Jobs with ready tasks, but those of profiling runs.
+    /// Jobs with ready tasks, except jobs of profiling runs.
     pub ready: BTreeSet<JobId>,
-    /// The same in line.
+    /// The same jobs in their waiting line.
     pub lineup: WaitingLine,
-    /// Those of which something has become ready, or may be had again, since parked pulls were last
+    /// Jobs of which tasks have become ready, or available to more pilots, since parked pulls were last
     /// looked at.
     pub dirty_jobs: BTreeSet<JobId>,
-    /// Pilots to whom something was said since then, or that need not keep their cores any more.
+    /// Pilots that since then got a command or no longer need to keep their cores.
     pub pilots_to_notify: BTreeSet<PilotId>,
-    /// Pilots that hold nothing, and since when, a platform after the other.
+    /// Pilots that hold nothing, and since when, by platform.
     pub idle: BTreeSet<(PlatformId, Time, PilotId)>,
-    /// Pilots of a platform that take part and have so much.
+    /// Pilots that take part, by platform and capacity.
     pub capacities: BTreeMap<(PlatformId, Resources), BTreeSet<PilotId>>,
-    /// Pilots that have a job's template.
+    /// The pilots that have each job's template.
     pub template_holders: BTreeMap<JobId, BTreeSet<PilotId>>,
-    /// Cores that each user's jobs hold.
+    /// Number of cores that each user's jobs hold.
     pub user_cores: BTreeMap<String, u64>,
-    /// Results that pilots have and have not reported, of tasks that another one held when they said so.
+    /// Tasks whose results a pilot has and has not reported, and that another pilot held when the first one
+    /// said so.
     pub unreported_results: BTreeMap<(JobId, PilotId), TaskSet>,
-    /// What pilots held when they were given up and have not answered for since. It outlives its jobs: whoever comes back
-    /// does not know that they are over, and they may have been opened again.
+    /// Tasks that lost pilots held and have not answered for since. An entry outlives its job: a pilot that
+    /// comes back does not know that the job has ended, and the tasks may have been reopened.
     pub former: BTreeMap<PilotId, BTreeMap<JobId, TaskSet>>,
-    /// Results that were refused because their pilots were not leased the tasks.
+    /// Number of results that were refused because their pilots had no lease of the tasks.
     pub n_refused: u64,
-    /// Of each job what was held by pilots that were lost while tasks of it ran: one of them may have taken those down.
-    /// What was only held is none any more once it has run elsewhere; what was blamed is one until it has ended.
+    /// The suspects of each job: tasks that pilots held when they were lost while tasks of the job ran. One
+    /// of them may have caused the loss. A task that was only held is cleared when it has run elsewhere, a
+    /// blamed one when it has ended.
     pub suspects: BTreeMap<JobId, TaskSet>,
-    /// Open tasks of each job that one more lost pilot sets aside.
+    /// Open tasks of each job that one more lost pilot quarantines.
     pub last_chances: BTreeMap<JobId, TaskSet>,
-    /// Open tasks of each job that are to run alone.
+    /// Open tasks of each job that must run alone.
     pub alone: BTreeMap<JobId, TaskSet>,
-    /// The pilot that is being emptied so that it can run such a task of a job.
+    /// The pilot that is being emptied for a task of each job that must run alone.
     pub emptied: BTreeMap<JobId, PilotId>,
-    /// How many pilots were lost with, or ended with, an open task of each job at most, when that was last counted.
+    /// The largest number of pilots that were lost, or ended, with the same open task of each job, at the
+    /// last count.
     pub n_crash_most: BTreeMap<JobId, u32>,
-    /// Jobs with tasks that have failed and were ready since they were last looked at.
+    /// Jobs with failed tasks that became ready since retries were last looked at.
     pub retried: BTreeSet<JobId>,
-    /// When they are to be.
+    /// The time at which they are looked at again.
     pub retries_due_at: Option<Time>,
-    /// Tasks of each job that have waited for long enough for others than those on which they failed.
+    /// Tasks of each job that no longer wait for another platform or node than those on which they failed.
     pub impatient: BTreeMap<JobId, TaskSet>,
-    /// … and for long enough for another pilot of the same node.
+    /// Tasks of each job that no longer wait for another pilot of the same node.
     pub restless: BTreeMap<JobId, TaskSet>,
-    /// How many pilots keep cores for a job.
+    /// Number of reservations.
     pub n_reservations: usize,
-    /// Jobs for which they do.
+    /// Jobs for which pilots keep cores.
     pub reserved_jobs: BTreeSet<JobId>,
-    /// Tasks of each job that pilots of a platform hold.
+    /// Number of tasks of each job that pilots of a platform hold.
     pub held_on: BTreeMap<(PlatformId, JobId), u64>,
-    /// Platforms.
+    /// The platforms.
     pub platforms: BTreeMap<PlatformId, PlatformState>,
-    /// What the policies say at present.
+    /// The plan in force.
     pub plan: Plan,
-    /// When there is to be another one.
+    /// The time of the next plan.
     pub plan_schedule: PlanSchedule,
-    /// Which weights were written down.
+    /// The weights that were last recorded.
     pub weights: Noted,
-    /// Allocations that are to be asked of each platform in this step, once they were placed, and what was compared.
+    /// The allocations to request from each platform in this step, once placement has run, and the comparison
+    /// behind them.
     pub placed: Option<(BTreeMap<PlatformId, u64>, Option<Compared>)>,
-    /// Of each job that waited when allocations were placed: the serving counter when it was last given out, and since
-    /// when that is so.
+    /// Each job that waited when allocations were last placed: the serving counter at its last bundle, and
+    /// the time since when that has not changed.
     pub starved: BTreeMap<JobId, (u64, Time)>,
-    /// Platforms with a profiling run.
+    /// The profiling runs, by platform.
     pub profiling: BTreeMap<PlatformId, ProfilingRun>,
-    /// Successes beside others that are not written down yet: how many, and their wall time in microseconds.
+    /// Successful attempts beside co-runners that are not recorded yet: their number, and their runtime in
+    /// microseconds.
     pub measured: BTreeMap<(PlatformId, String, CoRunners), (u64, u64)>,
-    /// The same of what they needed beside cores.
+    /// The resources that tasks used beside cores, not recorded yet.
     pub efforts: Efforts,
-    /// The same of bytes of files that have moved for jobs.
+    /// The bytes of files that have moved for jobs, not recorded yet.
     pub moved: Moved,
-    /// When they are to be.
+    /// The time at which these measurements are recorded.
     pub measured_due_at: Option<Time>,
-    /// What is due when.
+    /// The timers, by due time.
     pub timers: BTreeSet<(Time, Timer)>,
-    /// Counts bundles given out, so that ties go to whoever was served longest ago.
+    /// The serving counter: counts bundles, so that ties go to the job that was served longest ago.
     pub n_served: u64,
-    /// Counts the questions to pilots what they hold.
+    /// Counts the questions to pilots about what they hold.
     pub n_questions: u64,
-    /// Who waits for the end, and whether it is urgent.
+    /// The requests that wait for the shutdown, and whether it is urgent.
     pub shutdown: Option<(Vec<RequestId>, bool)>,
 }
 
 impl Live {
-    /// What is true right after a restart: no leases, pilots not yet heard of, due retries armed.
+    /// Returns the state right after a restart: no leases, no pilot heard of yet, and timers for pending
+    /// retries.
     pub fn rebuild(durable: &Durable, epoch: u64, now: Time) -> Live {
         let graph = Graph::rebuild(durable);
         let mut live = Live { epoch, now, started_at: now, graph, ..Live::default() };
@@ -189,12 +197,12 @@ impl Live {
         live
     }
 
-    /// Whether tasks are withheld because a pilot of before the restart has not said what it holds.
+    /// Returns whether tasks are withheld because a pilot from before the restart has not said what it holds.
     pub fn is_in_grace(&self) -> bool {
         self.now < self.grace_until && self.n_unsynced > 0
     }
 
-    /// Notes which jobs wait now, and since when nothing of each has been given out.
+    /// Notes which jobs wait now, and since when no task of each has been leased.
     pub fn note_starved(&mut self, now: Time) {
         let before = std::mem::take(&mut self.starved);
         let since = |id: &JobId| {
@@ -205,13 +213,14 @@ impl Live {
         self.starved = self.ready.iter().filter_map(since).collect();
     }
 
-    /// Whether cores kept so are there before those that this pilot keeps, or it is late.
+    /// Returns whether cores reserved by `keep` come free before those that the pilot `keeper` keeps, or the
+    /// latter are overdue.
     pub fn is_sooner(&self, keep: Reservation, keeper: PilotId, now: Time) -> bool {
         let kept = self.pilots.get(&keeper).and_then(|state| state.reservation);
         kept.is_none_or(|kept| keep.until < kept.until || kept.until < now)
     }
 
-    /// Sees to it that the pilot is looked at, at `at` or before.
+    /// Sets the pilot's timer to `at`, unless it is due before.
     pub fn arm_pilot(&mut self, id: PilotId, at: Time) {
         let Some(pilot) = self.pilots.get_mut(&id) else { return };
         if pilot.timer_at.is_none_or(|armed| at < armed) {
@@ -222,7 +231,7 @@ impl Live {
         }
     }
 
-    /// Sees to it that the platform is looked at, at `at` or before.
+    /// Sets the platform's timer to `at`, unless it is due before.
     pub fn arm_platform(&mut self, id: PlatformId, at: Time) {
         let Some(platform) = self.platforms.get_mut(&id) else { return };
         if platform.timer_at.is_none_or(|armed| at < armed) {

@@ -10,23 +10,23 @@ use crate::{
 /// A platform's profiling run.
 #[derive(Clone, Debug)]
 pub struct ProfilingRun {
-    /// Whose.
+    /// The user of the run.
     pub(in crate::engine) user: String,
-    /// Of each job that is not over, how many tasks of its application at a time.
+    /// Number of tasks at a time of each job that has not ended.
     pub(in crate::engine) slots: BTreeMap<JobId, u64>,
-    /// Whose node it has; `None`: none yet.
+    /// The pilot whose node is used; `None`: none yet.
     pub(in crate::engine) pilot: Option<PilotId>,
-    /// When its last job ended.
+    /// The time at which its last job ended.
     pub(in crate::engine) ended_at: Time,
 }
 
 impl ProfilingRun {
-    /// Whose node it has.
+    /// Returns the pilot whose node is used.
     pub fn pilot(&self) -> Option<PilotId> {
         self.pilot
     }
 
-    /// Of each job that is not over, how many tasks of its application at a time.
+    /// Returns the number of tasks at a time of each job that has not ended.
     pub fn slots(&self) -> &BTreeMap<JobId, u64> {
         &self.slots
     }

@@ -1,4 +1,4 @@
-//! Resources that tasks needed beside cores, and bytes that moved for jobs, which are not written down yet.
+//! Resources that tasks used beside cores, and bytes that moved for jobs, as long as they are not recorded.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,13 @@ use crate::{
     pull::MovedBytes,
 };
 
-/// Sums that are not written down yet.
+/// Sums that are not recorded yet.
 pub type Efforts = BTreeMap<(PlatformId, String), ResourceUse>;
 
-/// Bytes that have moved and are not written down yet.
+/// Bytes that have moved and are not recorded yet.
 pub type Moved = BTreeMap<(JobId, PlatformId), MovedBytes>;
 
-/// Those of a job.
+/// Returns the bytes that have moved for a job.
 pub fn moved_of(moved: &Moved, job: JobId) -> MovedBytes {
     let mut sum = MovedBytes::default();
     let all = (job, PlatformId(0))..=(job, PlatformId(u64::MAX));

@@ -2,24 +2,24 @@
 
 use crate::ids::{PilotId, PlatformId, TaskId};
 
-/// What a timer is for.
+/// The purpose of a timer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Timer {
-    /// A task may be tried again.
+    /// A task's wait for its retry ends.
     Retry(TaskId),
-    /// A parked pull ends, or a pilot has been silent too long.
+    /// A parked pull or a pause ends, or a pilot has been silent too long.
     Pilot(PilotId),
-    /// The policies are asked anew.
+    /// A new plan is due.
     Replan,
-    /// What was measured of neighbours is written down.
+    /// Measurements of co-runners are recorded.
     Measured,
-    /// Tasks that have failed and wait for other pilots are looked at.
+    /// Failed tasks that wait for other pilots are looked at.
     Retries,
     /// A platform is looked at.
     Platform(PlatformId),
     /// A platform's profiling run may be over.
     Profiling(PlatformId),
-    /// How many vCPUs a platform's cores stand for is decided.
+    /// The vCPU ratio of a platform is decided.
     Scaling(PlatformId),
     /// The grace period after a restart ends.
     Grace,

@@ -1,34 +1,34 @@
-//! Times of tasks beside those of others on their nodes.
+//! Runtimes of tasks by co-runners.
 
 use serde::{Deserialize, Serialize};
 
-/// The applications beside which a task runs.
+/// The co-runners of a task, by application.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CoRunners {
-    /// On a node where nothing else runs: the paper's OneCore.
+    /// None: nothing else runs on the node (the paper's OneCore).
     Nobody,
-    /// On a node whose cores are in use, by these other applications and maybe its own, in order. None of them: the
-    /// paper's AllCore.
+    /// Tasks of these other applications, sorted, and maybe of its own fill all cores of the node. An empty
+    /// list is the paper's AllCore.
     Full(Vec<String>),
 }
 
 impl CoRunners {
-    /// Whether tasks of that other application are in it.
+    /// Returns whether tasks of the other application are among them.
     pub fn has(&self, application: &str) -> bool {
         matches!(self, CoRunners::Full(others) if others.iter().any(|other| other == application))
     }
 }
 
-/// Successes of an application on a platform that had the same company from their beginning to their end.
+/// Successful attempts of an application on a platform that had the same co-runners from start to end.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct CoRunTimes {
-    /// Which application.
+    /// The application.
     pub application: String,
-    /// Its company.
+    /// The co-runners.
     pub company: CoRunners,
-    /// How many.
+    /// Number of attempts.
     pub n: u64,
-    /// Their wall time together, microseconds.
+    /// The sum of their runtimes, in microseconds.
     pub wall_us: u64,
 }

@@ -2,18 +2,18 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Why a batch job ended, in the words of its batch system.
+/// The reason why a batch job ended, from the words of its batch system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EndCause {
-    /// Somebody cancelled it.
+    /// A user or an operator of the site cancelled it.
     Cancelled,
-    /// The batch system wanted its nodes, or its time was over.
+    /// The batch system needed its nodes, or its walltime was over.
     Platform,
 }
 
 impl EndCause {
-    /// What these words say of the cause; `None`: nothing.
+    /// Returns the cause that these words state; `None`: they state none of these.
     pub fn of(words: &str) -> Option<EndCause> {
         match words.split_whitespace().next()? {
             "CANCELLED" => Some(EndCause::Cancelled),
@@ -22,7 +22,7 @@ impl EndCause {
         }
     }
 
-    /// Whether these words say that the job's time was over.
+    /// Returns whether these words say that the walltime was over.
     pub(in crate::engine) fn is_time(words: &str) -> bool {
         matches!(words.split_whitespace().next(), Some("TIMEOUT" | "DEADLINE"))
     }

@@ -1,5 +1,5 @@
-//! What the store keeps. Control records travel as JSON, reports as columns; both are versioned by
-//! the store's schema. A field may be added with a default; none may change its meaning.
+//! The records that the store keeps. Control records are stored as JSON, reports as columns; the version of
+//! the store's schema covers both. A field may be added with a default; none may change its meaning.
 
 pub mod co_runners;
 pub mod end_cause;
@@ -42,49 +42,50 @@ use crate::{
 pub enum Record {
     /// A platform is attached, or attached again with other settings.
     PlatformAttached { platform: PlatformId, spec: PlatformSpec, at: Time },
-    /// Something else is wanted of a platform.
+    /// An operator has set another mode for a platform.
     PlatformModeSet { platform: PlatformId, mode: PlatformMode, at: Time },
-    /// A core of a platform stands for more vCPUs than before, or fewer.
+    /// The vCPU ratio of a platform has changed.
     PlatformScaled { platform: PlatformId, change: ScalingChange },
-    /// Hosts of a cloud that will be given other numbers of vCPUs, with what they had.
+    /// Hosts of a cloud whose vCPU ratios will be changed, with their present ratios.
     RatiosFound { platform: PlatformId, providers: Vec<Provider>, at: Time },
-    /// They have that again, or what somebody else has given them since.
-    /// Without ids, as an early version wrote it, it is done once more.
+    /// These hosts have their former ratios again, or ratios that somebody else has set since. An early
+    /// version wrote no ids: then the ratios are restored once more.
     RatiosRestored {
         platform: PlatformId,
         #[serde(default)]
         ids: Vec<String>,
         at: Time,
     },
-    /// What was learned of an application is forgotten.
+    /// The measurements of an application are forgotten.
     ProfileForgotten { application: String, at: Time },
-    /// Somebody says what an application is like, or nothing any more.
+    /// A user declares properties of an application, or removes the declaration (`None`).
     ProfileDeclared { application: String, declared: Option<Declared>, at: Time },
-    /// An operator has set policies; what they were, and what the configuration said then.
+    /// An operator has set policies, which were `before`; the configuration had `configured` at that time.
     PoliciesSet { by: String, configured: Policies, before: Policies, policies: Policies, at: Time },
-    /// A user has a token.
+    /// A token was made for a user.
     TokenMade { token: UserToken, at: Time },
-    /// Tokens are void.
+    /// Tokens are revoked.
     TokensRevoked { ids: Vec<TokenId>, by: String, at: Time },
-    /// When tokens were last used; written down an hour apart at the earliest.
+    /// The times at which tokens were last used; recorded at most once an hour.
     TokensUsed { used: Vec<(TokenId, Time)>, at: Time },
-    /// A job is kept.
+    /// A job is accepted.
     JobAccepted { job: JobId, request: JobRequest, at: Time },
-    /// Nothing more of the job begins.
+    /// No more tasks of the job start.
     JobPaused { job: JobId, at: Time },
-    /// The job goes on.
+    /// Tasks of the job start again.
     JobResumed { job: JobId, at: Time },
-    /// A job that is over is removed with what its tasks have left.
+    /// An ended job is removed with the files of its tasks.
     JobPurged { job: JobId, by: String, at: Time },
-    /// Tasks will not be done: all that were open, or these.
+    /// Tasks are cancelled; the open ones among these change.
     TasksCancelled { job: JobId, tasks: TaskSet, cause: CancelCause, at: Time },
-    /// Tasks that failed or were cancelled are open again.
+    /// Tasks that failed or were cancelled are reopened.
     TasksReopened { job: JobId, tasks: TaskSet, at: Time },
-    /// A pilot's report, the part that was accepted.
+    /// The accepted part of a pilot's report.
     Reported { pilot: PilotId, seq: u64, results: Vec<JobResult>, at: Time },
-    /// What tasks took beside those of others on their nodes.
+    /// Runtimes of tasks by co-runners.
     BesideMeasured { platform: PlatformId, beside: Vec<CoRunTimes>, at: Time },
-    /// What tasks of applications needed there beside cores, and which bytes of files have moved for jobs.
+    /// The resources that tasks used beside cores, by application, and the bytes of files that have moved for
+    /// jobs.
     EffortsMeasured {
         platform: PlatformId,
         efforts: Vec<ResourceUse>,
@@ -92,9 +93,10 @@ pub enum Record {
         moved: Vec<(JobId, MovedBytes)>,
         at: Time,
     },
-    /// Weights were moved to these, by these numbers; and the law that goes on from job to job, if it has changed.
+    /// Weights have changed, for these reasons; and the state of a policy that carries over from job to job,
+    /// if it changed.
     WeightsMoved { changes: Vec<WeightChange>, law: Option<WeightPolicyState>, at: Time },
-    /// An allocation will be asked for.
+    /// An allocation will be requested.
     AllocationIntended {
         allocation: AllocationId,
         platform: PlatformId,
@@ -103,7 +105,7 @@ pub enum Record {
         because: Option<Box<ProvisionReason>>,
         at: Time,
     },
-    /// It is there, or there after all: then the platform's own id may be empty, as nobody knows it.
+    /// It is there, possibly after it counted as ended; the platform's own id is empty if it is unknown.
     AllocationSubmitted {
         allocation: AllocationId,
         batch_id: String,
@@ -112,25 +114,25 @@ pub enum Record {
         was_listed: bool,
         at: Time,
     },
-    /// Whether it is there is not known.
+    /// It is unknown whether it is there.
     AllocationUnknown { allocation: AllocationId, what: String, at: Time },
-    /// Of a job array only so many tasks are there any more.
+    /// Only this many tasks of a job array are still there.
     AllocationShrunk { allocation: AllocationId, n_nodes: u32, at: Time },
-    /// It is not wanted any more, or its pilot has gone; the platform has not yet said that it is over.
+    /// It is cancelled, or its pilot has left; the platform has not yet reported its end.
     AllocationReleased { allocation: AllocationId, why: String, at: Time },
-    /// It is not there, or no longer.
+    /// It is not there, or no longer there.
     AllocationEnded {
         allocation: AllocationId,
         why: String,
-        /// Why its batch job ended, where the batch system says so.
+        /// The cause of the batch job's end, if the batch system states one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cause: Option<EndCause>,
-        /// Whether only a listing that lacked it says so: its pilot may come nevertheless.
+        /// Whether the only evidence is a listing that lacked it: its pilot may still register.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         was_unlisted: bool,
         at: Time,
     },
-    /// A pilot came. `born_at`: its start on the manager's clock.
+    /// A pilot registered. `born_at`: its start on the manager's clock.
     PilotRegistered {
         pilot: PilotId,
         allocation: AllocationId,
@@ -139,20 +141,20 @@ pub enum Record {
         born_at: Time,
         at: Time,
     },
-    /// It drains: it gets nothing new, now or after a restart.
+    /// It drains: it gets no new tasks, now or after a restart.
     PilotDrained { pilot: PilotId, why: DrainCause, at: Time },
-    /// It is gone, after giving back what it held.
+    /// It has left, after returning its tasks.
     PilotLeft { pilot: PilotId, why: String, at: Time },
-    /// It vanished; these tasks may be why.
+    /// It was lost; these tasks may be the cause.
     PilotLost { pilot: PilotId, why: String, blamed: Vec<Blamed>, at: Time },
-    /// A pilot that had been given up is back.
+    /// A lost pilot has come back.
     PilotReturned { pilot: PilotId, at: Time },
-    /// It still has these tasks: they were not why it had been silent.
+    /// It still has these tasks: they were not the cause of its silence.
     BlameTakenBack { pilot: PilotId, tasks: Vec<(JobId, TaskSet)>, at: Time },
 }
 
 impl Record {
-    /// When it was made.
+    /// Returns the time of the record.
     pub fn at(&self) -> Time {
         match self {
             Record::PlatformScaled { change, .. } => change.at,
@@ -192,33 +194,33 @@ impl Record {
     }
 }
 
-/// Why tasks were cancelled.
+/// The reason why tasks were cancelled.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum CancelCause {
-    /// A user said so.
+    /// The user who cancelled them.
     User(String),
     /// More tasks failed than the job allows.
     MaxFailures {
-        /// How many had failed.
+        /// Number of failed tasks.
         n_failed: u64,
-        /// How many the job allows.
+        /// Number of failures that the job allows.
         limit: u64,
     },
-    /// This task, which they waited for, failed for good or was cancelled.
+    /// This task, which they depend on, failed for good or was cancelled.
     Dependency(TaskId),
 }
 
-/// Why a pilot drains.
+/// The reason why a pilot drains.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum DrainCause {
     /// It had no work for its platform's idle timeout.
     Idle(Span),
     /// It fails task after task that others can run.
     BlackHole {
-        /// Failures in a row.
+        /// Number of failures in a row.
         n_failures: u32,
     },
-    /// The manager ends.
+    /// The manager is shutting down.
     Shutdown,
     /// Its platform drains.
     Platform,
@@ -240,52 +242,52 @@ impl fmt::Display for DrainCause {
     }
 }
 
-/// A task that ran, or may have run, on a pilot that vanished.
+/// A task that ran, or may have run, on a lost pilot.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Blamed {
     /// The task.
     pub task: TaskId,
-    /// Which attempt it was, from 1.
+    /// The number of the attempt, from 1.
     pub attempt: u32,
-    /// What happens to it.
+    /// The verdict on the task.
     pub verdict: Verdict,
 }
 
-/// What a report says of one job, as far as it was accepted.
+/// The accepted results of one job in a report.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct JobResult {
     /// The job.
     pub job: JobId,
-    /// First successes. Read back from the store only the set of tasks is needed; columns may be empty.
+    /// The first successes. When read back from the store, only the task set is needed; columns may be empty.
     pub successes: Successes,
-    /// Sums over the successes.
+    /// The sums over the successes.
     pub totals: Totals,
-    /// Failed attempts.
+    /// The failed attempts.
     pub failures: Vec<FailedAttempt>,
-    /// What the tasks wrote.
+    /// The output of the tasks.
     pub outputs: Vec<TaskOutput>,
-    /// Files that the successes left.
+    /// The output files of the successful tasks.
     #[serde(default)]
     pub files: Vec<TaskFiles>,
 }
 
-/// Sums over finished attempts.
+/// Sums over ended attempts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Totals {
-    /// Attempts.
+    /// Number of attempts.
     pub n: u64,
-    /// Their wall time together, microseconds.
+    /// The sum of their runtimes, in microseconds.
     pub wall_us: u64,
-    /// The sum of its squares, in square seconds times 10^6 (for the variance).
+    /// The sum of the squared runtimes, in square seconds times 10^6 (for the variance).
     pub wall_squared: u64,
-    /// Their CPU time together, microseconds.
+    /// The sum of their CPU times, in microseconds.
     pub cpu_us: u64,
-    /// The largest peak memory, bytes.
+    /// The largest peak memory, in bytes.
     pub memory_bytes_max: u64,
 }
 
 impl Totals {
-    /// Sums over columns.
+    /// Returns the sums over columns.
     pub fn of(successes: &Successes) -> Totals {
         let squared =
             |us: u64| (u128::from(us) * u128::from(us) / 1_000_000).min(u128::from(u64::MAX)) as u64;
@@ -298,7 +300,7 @@ impl Totals {
         }
     }
 
-    /// Adds others.
+    /// Adds other sums.
     pub fn add(&mut self, other: &Totals) {
         self.n = self.n.saturating_add(other.n);
         self.wall_us = self.wall_us.saturating_add(other.wall_us);
@@ -307,12 +309,12 @@ impl Totals {
         self.memory_bytes_max = self.memory_bytes_max.max(other.memory_bytes_max);
     }
 
-    /// Mean wall time; `None` before the first.
+    /// Returns the mean runtime; `None` before the first attempt.
     pub fn wall_mean(&self) -> Option<Span> {
         self.wall_us.checked_div(self.n).map(Span)
     }
 
-    /// Standard deviation of the wall time; `None` before the first.
+    /// Returns the standard deviation of the runtime; `None` before the first attempt.
     pub fn wall_deviation(&self) -> Option<Span> {
         let mean = self.wall_mean()?.as_secs_f64();
         let mean_square = self.wall_squared as f64 / 1e6 / self.n as f64;
@@ -320,29 +322,29 @@ impl Totals {
     }
 }
 
-/// One failed attempt and what follows from it.
+/// A failed attempt and the verdict on its task.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct FailedAttempt {
-    /// Which task.
+    /// The index of the task.
     pub index: u64,
-    /// Which attempt of it, from 1.
+    /// The number of the attempt, from 1.
     pub attempt: u32,
-    /// Why.
+    /// The failure kind.
     pub kind: FailureKind,
-    /// What it used.
+    /// The resources that it used.
     pub usage: Usage,
-    /// What follows.
+    /// The verdict on the task.
     pub verdict: Verdict,
 }
 
-/// What follows from a failed attempt.
+/// The consequence of a failed attempt for the task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Verdict {
-    /// It will be tried again, not before this time.
+    /// The task will be retried.
     Retry {
-        /// When at the earliest.
+        /// The earliest time of the retry.
         at: Time,
     },
-    /// Its budget is used up: the task has failed.
+    /// The task has failed: it has no retries left.
     Final,
 }

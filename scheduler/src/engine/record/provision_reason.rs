@@ -1,32 +1,32 @@
-//! The reason for which an allocation is asked for.
+//! The reason for the request of an allocation.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{engine::interface::platform::queue_load::QueueLoad, time::Span};
 
-/// From which numbers an allocation was asked for.
+/// The numbers behind a request for an allocation.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProvisionReason {
-    /// Allocations that the work at hand wanted there, or the platform's minimum.
+    /// Number of allocations that the waiting work needed there, or the platform's minimum.
     pub n_wanted: u64,
-    /// How busy the platform was, where it says so.
+    /// The queue load of the platform, if it reports one.
     pub load: Option<QueueLoad>,
-    /// What the policy of placement compared, if there was one.
+    /// The comparison by the placement policy, if there was one.
     pub compared: Option<Compared>,
-    /// Its walltime, where a budget left no more than that: shorter than its platform's.
+    /// The walltime, if a budget allowed only a shorter one than the platform's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub walltime: Option<Span>,
 }
 
-/// What a policy of placement compared.
+/// The comparison of platforms by a placement policy.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Compared {
-    /// Its word.
+    /// The name of the policy.
     pub policy: String,
-    /// When what waited would have ended on average without one more allocation anywhere; `None`: never.
+    /// The mean time until the waiting work ends without another allocation; `None`: never.
     pub without: Option<Span>,
-    /// With one more on each platform: how long that would wait, and when all would end on average.
+    /// With another allocation on each platform: its queue wait, and the mean time until the work ends.
     pub with: Vec<(String, Span, Option<Span>)>,
 }

@@ -1,4 +1,4 @@
-//! The state of the policy that moves weights.
+//! The state of the policy that sets weights.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,26 +8,26 @@ use crate::{
     resources::Resources,
 };
 
-/// What tasks have in common that a law cannot tell apart.
+/// A task class: the properties by which a policy tells tasks apart.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub struct TaskClass {
-    /// Their application.
+    /// The application of the tasks.
     pub application: String,
-    /// What each needs.
+    /// The resources of each task.
     pub needs: Resources,
 }
 
-/// A law that goes on from job to job, and how far it has come.
+/// The state of a policy that carries over from job to job.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct WeightPolicyState {
-    /// Its columns.
+    /// The columns.
     pub platforms: Vec<PlatformId>,
-    /// Its rows.
+    /// The rows.
     pub kinds: Vec<TaskClass>,
-    /// Its weights, and what it remembers of jobs.
+    /// The weights, and the policy's memory of jobs.
     pub law: LoadAndError,
-    /// The last job that it knows of.
+    /// The last job that is included.
     pub last: JobId,
-    /// Tasks that waited on each platform, or were held there, when that came.
+    /// Number of tasks that waited for or were held on each platform when that job came.
     pub queued: Vec<u64>,
 }

@@ -1,4 +1,4 @@
-//! Allocations: batch jobs from intent to end, and what a platform has of them.
+//! Allocations: batch jobs from the request to the end, and counts of each platform's allocations.
 
 use std::fmt;
 
@@ -11,112 +11,113 @@ use crate::{
     time::{Span, Time},
 };
 
-/// What a platform has of ours, so that nobody must count it at each look.
+/// Counts of a platform's allocations, kept up to date so that nothing must be counted at each look.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct AllocationCounts {
-    /// Nodes that may still be there: so many pilots may be there or come.
+    /// Nodes that may still be there: as many pilots may be there or come.
     pub n_there: usize,
     /// Nodes whose pilots are wanted.
     pub n_live: usize,
-    /// … and have not come yet.
+    /// Wanted nodes whose pilots have not registered.
     pub n_waiting: usize,
-    /// Allocations that may still be there and of which no pilot has come, wanted or not.
+    /// Allocations that may still be there and have had no pilot, wanted or not.
     pub n_queued: usize,
-    /// Cores × microseconds that those take which may still be there, if they stay for their whole walltime.
+    /// Cores × microseconds of the allocations that may still be there, with their whole walltime.
     pub committed_us: u128,
-    /// Cores × microseconds that those took which have ended.
+    /// Cores × microseconds of the ended allocations.
     pub spent_us: u128,
 }
 
 impl AllocationCounts {
-    /// Cores × time that those took which have ended.
+    /// Returns the cores × time of the ended allocations.
     pub fn spent(&self) -> Span {
         Span(u64::try_from(self.spent_us).unwrap_or(u64::MAX))
     }
 
-    /// Cores × time that is kept for those that may be there.
+    /// Returns the cores × time reserved for allocations that may be there.
     pub fn committed(&self) -> Span {
         Span(u64::try_from(self.committed_us).unwrap_or(u64::MAX))
     }
 }
 
-/// Where an allocation is between intent and end.
+/// The state of an allocation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum AllocationState {
-    /// It will be asked for, or the answer is awaited.
+    /// It will be requested, or the answer is pending.
     Intended,
-    /// The platform has it.
+    /// The platform has accepted it.
     Submitted,
-    /// The platform's answer, at that time, said neither yes nor no.
+    /// The platform's answer, at that time, was neither yes nor no.
     Unknown(String, Time),
-    /// Not wanted any more, or left by its pilot, at that time; it may still be there.
+    /// It was cancelled, or its pilot left, at that time; it may still be there.
     Leaving(String, Time),
-    /// It is gone.
+    /// It has ended.
     Ended(String),
 }
 
 /// An allocation's durable state.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Allocation {
-    /// Where it was asked for.
+    /// The platform that was asked for it.
     pub platform: PlatformId,
-    /// What that platform was then, or when it last showed it.
+    /// The identity of that platform at the request, or when it last listed the allocation.
     pub origin: Origin,
-    /// Whether its platform is something else now: nobody looks whether it is there.
+    /// Whether the platform's identity has changed since: nothing checks whether the allocation is there.
     pub is_left_behind: bool,
-    /// The name by which a listing shows it.
+    /// The tag by which a listing shows it.
     pub tag: String,
-    /// How many nodes, each with a pilot.
+    /// Number of nodes, each with a pilot.
     pub n_nodes: u32,
-    /// How many of them may still be there: tasks of a job array end each for itself.
+    /// Number of nodes that may still be there: each task of a job array ends by itself.
     pub n_nodes_there: u32,
-    /// Cores that were asked for, of all nodes.
+    /// Number of requested cores, over all nodes.
     pub cores: u32,
-    /// For how long; `None`: without end.
+    /// The walltime; `None`: no end.
     pub walltime: Option<Span>,
-    /// Why it was asked for, as far as that was written down.
+    /// The reason for the request, as far as it was recorded.
     pub because: Option<Box<ProvisionReason>>,
-    /// Where it is.
+    /// The state.
     pub state: AllocationState,
     /// The platform's own id, once known.
     pub batch_id: Option<String>,
-    /// When it was intended.
+    /// The time at which the engine decided on the request.
     pub intended_at: Time,
-    /// When the platform accepted it.
+    /// The time at which the platform accepted it.
     pub submitted_at: Option<Time>,
-    /// The pilots that came, in order: one for each node, and again where an agent was started again.
+    /// The pilots that registered, in order: one for each node, and another one after each restart of an
+    /// agent.
     pub came: Vec<PilotId>,
-    /// When the first of its pilots was born, or before, by what was left of any one's walltime when it came: tasks of a
-    /// job array begin each for itself, and the last of them may be heard first.
+    /// The start of its first pilot, or an earlier time that follows from the walltime that a pilot had left
+    /// at its registration: each task of a job array starts by itself, and the last one may be heard first.
     pub began_at: Option<Time>,
-    /// When it ended.
+    /// The time at which it ended.
     pub ended_at: Option<Time>,
-    /// Why, where its batch system says so.
+    /// The cause of the end, if the batch system states one.
     pub end_cause: Option<EndCause>,
-    /// Whether the platform accepted it, or nobody can say that it did not.
+    /// Whether the platform accepted it, or may have accepted it.
     pub may_have_run: bool,
-    /// Whether it was cancelled, or left by its pilot, before it ended.
+    /// Whether it was cancelled, or its pilot left, before it ended.
     pub was_released: bool,
     /// Whether it counts as ended only because a listing lacked it.
     pub was_unlisted: bool,
 }
 
-/// What tells a platform from another one that has its name later.
+/// The identity of a platform, beside its name: tells it from a later platform of the same name.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Origin {
-    /// The adapter; empty: not known.
+    /// The backend; empty: unknown.
     pub adapter: String,
-    /// Where it is asked; `None`: not known. See [`PlatformSpec::site`].
+    /// The host or cloud; `None`: unknown. See [`PlatformSpec::site`].
     pub site: Option<String>,
 }
 
 impl Origin {
-    /// That of a platform.
+    /// Returns the identity of a platform.
     pub fn of(spec: &PlatformSpec) -> Origin {
         Origin { adapter: spec.adapter.clone(), site: spec.site.clone() }
     }
 
-    /// Whether the other one is the same, as far as both are known.
+    /// Returns whether both may be the same, as far as they are known.
     fn may_be(&self, other: &Origin) -> bool {
         let is_same_site = |(one, other)| one == other;
         (self.adapter.is_empty() || self.adapter == other.adapter)
@@ -134,7 +135,7 @@ impl fmt::Display for Origin {
 }
 
 impl Allocation {
-    /// Its platform is this from now on.
+    /// Compares with the present identity of the platform, and takes it over if both may be the same.
     pub(in crate::engine) fn compare_with(&mut self, spec: &PlatformSpec) {
         let now = Origin::of(spec);
         self.is_left_behind = !self.origin.may_be(&now);
@@ -143,51 +144,51 @@ impl Allocation {
         }
     }
 
-    /// Its platform, as it is now, has shown it.
+    /// Takes over the identity of the platform, which has listed the allocation.
     pub(in crate::engine) fn is_shown_by(&mut self, spec: &PlatformSpec) {
         (self.origin, self.is_left_behind) = (Origin::of(spec), false);
     }
 
-    /// Whether it counts among those that its platform has.
+    /// Returns whether it counts toward its platform.
     pub fn is_counted(&self) -> bool {
         self.may_be_there() && !self.is_left_behind
     }
 
-    /// What its platform's queue may care about.
+    /// Returns the properties that a queue may treat differently.
     pub fn shape(&self) -> Shape {
         Shape { cores: self.cores, n_nodes: self.n_nodes, walltime: self.walltime }
     }
 
-    /// The part of the platform's cores that had to come free for it, where that is known.
+    /// Returns the part of the platform's cores that had to become free for it, if that is known.
     pub fn shortage(&self) -> Option<f64> {
         Some(self.because.as_ref()?.load?.shortage(self.cores.into()))
     }
 
-    /// Whether its pilots are wanted: they may come, or are there.
+    /// Returns whether its pilots are wanted: they may come, or are there.
     pub fn is_live(&self) -> bool {
         !matches!(self.state, AllocationState::Leaving(..) | AllocationState::Ended(_))
     }
 
-    /// How many nodes wait for their first pilot, if it is wanted.
+    /// Returns the number of nodes that wait for their first pilot, if that is wanted.
     pub fn n_waiting(&self) -> usize {
         let n_there = self.n_nodes_there as usize;
         if self.is_live() { (self.n_nodes as usize).saturating_sub(self.came.len()).min(n_there) } else { 0 }
     }
 
-    /// Whether no pilot has come.
+    /// Returns whether it has had no pilot.
     pub fn is_unused(&self) -> bool {
         self.came.is_empty()
     }
 
-    /// Whether the platform may still hold it: then it counts against the platform's limits.
+    /// Returns whether the platform may still have it: then it counts toward the platform's limits.
     pub fn may_be_there(&self) -> bool {
         !matches!(self.state, AllocationState::Ended(_))
     }
 
-    /// Cores × time: what it took from the birth of its first pilot to its end, or, while it may be there, what
-    /// it takes at most. One that ended by itself before its pilot came may have run since it was asked for; one
-    /// that was cancelled in the queue has not. None takes more than its walltime: its end may be noticed much
-    /// later.
+    /// Returns its cores × time from the start of its first pilot to its end, or, while it may be there, the
+    /// most that it can use. An allocation that ended by itself before its pilot came may have run since the
+    /// request; one that was cancelled in the queue has not. None uses more than its walltime, although its
+    /// end may be noticed much later.
     pub fn core_time(&self) -> Span {
         let began_at =
             self.began_at.or(Some(self.intended_at).filter(|_| self.may_have_run && !self.was_released));
@@ -201,7 +202,7 @@ impl Allocation {
         lasts.times(self.cores.into())
     }
 
-    /// One word for people.
+    /// Returns a word for people.
     pub fn state_word(&self) -> &'static str {
         match &self.state {
             AllocationState::Leaving(..) => "leaving",

@@ -1,4 +1,4 @@
-//! Allocations that a platform was asked for and has not answered for.
+//! The requests for allocations to a platform, and their answers.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -9,13 +9,14 @@ use crate::{
 
 pub(in crate::engine) const MINUTE: Span = Span::from_secs(60);
 
-/// When a platform was asked for allocations, as far as that is known: when it was told is between the intent and the
-/// answer, which may be long after it where one order is carried out after the other.
+/// The times at which a platform was asked for allocations, as far as they are known. The platform gets a
+/// request between the decision and the answer, which may be long after it if requests are sent one after the
+/// other.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Asked {
-    /// Those that were intended and have no answer.
+    /// Requests without an answer.
     pub(in crate::engine) unanswered: BTreeSet<AllocationId>,
-    /// When answers came: those of a minute before the last one.
+    /// The times of answers, from a minute before the last one on.
     pub(in crate::engine) answered: VecDeque<Time>,
 }
 
@@ -24,7 +25,7 @@ impl Asked {
         self.unanswered.insert(allocation);
     }
 
-    /// The first answer, whatever it says.
+    /// Notes an answer of any kind, if it is the first.
     pub(in crate::engine) fn answered(&mut self, allocation: AllocationId, at: Time) {
         if self.unanswered.remove(&allocation) {
             self.answered.retain(|before| at.since(*before) < MINUTE);

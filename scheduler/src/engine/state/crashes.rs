@@ -1,4 +1,4 @@
-//! The share of the ends of pilots that counts toward the crash limit of a task.
+//! The weight with which ends of pilots count toward a task's crash limit.
 
 use crate::{
     engine::{
@@ -15,15 +15,15 @@ use crate::{
     time::Time,
 };
 
-/// So many ends count as one if the batch system says that somebody cancelled the job: that may be a program of the
-/// site that watches memory.
+/// Number of ends that count as one if the batch system says that somebody cancelled the job: that may be a
+/// program of the site that watches memory.
 const N_CANCELLED_FOR_ONE: u32 = 4;
 
-/// What one end counts: divisible by 1 to 8.
+/// The weight of one whole end: divisible by 1 to 8.
 pub(in crate::engine) const WHOLE: u64 = 840;
 
 impl Durable {
-    /// A pilot was lost, or its batch job was ended, while the task ran.
+    /// Notes that a pilot was lost, or its batch job was ended, while the task ran.
     pub(in crate::engine) fn note_end_with(&mut self, id: PilotId, task: TaskId, at: Time) {
         let Some(pilot) = self.pilots().get(&id) else { return };
         let (platform, allocation) = (pilot.platform, pilot.allocation);
@@ -39,14 +39,14 @@ impl Durable {
         }
     }
 
-    /// The pilot speaks again.
+    /// Forgets the end of a pilot that speaks again.
     pub(in crate::engine) fn forget_end(&mut self, id: PilotId) {
         let Some(platform) = self.pilots().get(&id).map(|pilot| pilot.platform) else { return };
         self.ends_mut(platform).forget(id);
         self.with_pilot(id, |pilot| pilot.alike = Alike::default());
     }
 
-    /// The tasks that wait until it is known why an allocation ended.
+    /// Returns the tasks that wait until the cause of an allocation's end is known.
     pub(in crate::engine) fn waiting_to_be_told(&self, allocation: AllocationId, now: Time) -> Vec<TaskId> {
         let Some(held) = self.allocations().get(&allocation) else { return Vec::new() };
         let ran = self.ends_of(held.platform).into_iter().flat_map(|ends| ends.ran_in(allocation));
@@ -60,7 +60,8 @@ impl Durable {
         ran.filter(waits).map(|(_, task)| task).collect()
     }
 
-    /// What the end of a pilot counts. `is_signalled`: the batch system ended it by a signal that it has told of.
+    /// Returns the weight of the end of a pilot. `is_signalled`: the batch system ended it by a signal that
+    /// it reported.
     pub(in crate::engine) fn weight(&self, pilot: &Pilot, alike: Alike, is_signalled: bool, at: Time) -> u64 {
         let cause = self.allocations().get(&pilot.allocation).and_then(|held| held.end_cause);
         let n_for_one = match cause {
@@ -68,8 +69,8 @@ impl Durable {
             Some(EndCause::Cancelled) => N_CANCELLED_FOR_ONE,
             None => 1,
         };
-        // Lost pilots count one each unless the batch system says otherwise: when they are noticed says little of when
-        // they were lost.
+        // Lost pilots count fully unless the batch system states a cause: the time at which a loss is noticed
+        // says little about the time of the loss.
         if !is_signalled {
             return WHOLE / u64::from(n_for_one);
         }
@@ -79,7 +80,8 @@ impl Durable {
         WHOLE / u64::from(n_for_one)
     }
 
-    /// What the ends count together with which a task ran: lost pilots, and `with_signalled` those that were told of.
+    /// Returns the total weight of the ends with which a task ran: lost pilots, and `with_signalled` also
+    /// reported ends.
     pub(in crate::engine) fn weight_of_all(&self, trouble: &Trouble, with_signalled: bool, at: Time) -> u64 {
         let of = |ids: &[PilotId], is_signalled| -> u64 {
             let pilots = ids.iter().filter_map(|id| self.pilots().get(id));
@@ -91,8 +93,8 @@ impl Durable {
 }
 
 impl Durable {
-    /// After a pilot was lost, or its batch job was ended, with these tasks of a job: notes which of them have used up
-    /// `crash_limit` and are open still, as others ran beside them: each is to run alone next.
+    /// Notes, after a pilot was lost or its batch job was ended with these tasks of a job, which of them have
+    /// used up `crash_limit` and are still open because others ran beside them: each must run alone next.
     pub(in crate::engine) fn note_to_be_alone(
         &mut self,
         id: JobId,
@@ -111,7 +113,7 @@ impl Durable {
     }
 }
 
-/// What the ends count together that use up a job's `crash_limit`.
+/// Returns the total weight of ends that uses up a job's `crash_limit`.
 pub(in crate::engine) fn limit_of(job: &Job) -> u64 {
     u64::from(job.request.crash_limit).saturating_mul(WHOLE)
 }

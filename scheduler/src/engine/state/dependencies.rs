@@ -1,5 +1,6 @@
-//! Which open tasks wait for others. A function of the records, kept so that the end of a task costs no more than
-//! its own edges: rules are looked at as ranges, listed edges are counted.
+//! The open tasks that wait for other tasks. This follows from the records; it is kept so that the end of a
+//! task costs no more than its own dependencies: rules are evaluated on ranges, listed dependencies are
+//! counted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,56 +15,56 @@ use crate::{
     ranges::TaskSet,
 };
 
-/// The edges of all jobs, as far as they matter now.
+/// The dependencies of all jobs, as far as they matter now.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
-    /// Jobs that are not over and wait for others, or whose tasks wait for each other.
+    /// Jobs that have not ended and depend on others, or whose tasks depend on each other.
     nodes: BTreeMap<JobId, Node>,
-    /// Whose tasks wait for those of a job, over or not.
+    /// The jobs whose tasks depend on tasks of a job, ended or not.
     followers: BTreeMap<JobId, BTreeSet<JobId>>,
-    /// Tasks that have ended, or were opened again, and what follows from it is not yet done.
+    /// Tasks that have ended or were reopened, and whose consequences are still to be applied.
     changed: BTreeMap<JobId, TaskSet>,
 }
 
-/// What a job's tasks wait for.
+/// The dependencies of a job's tasks.
 #[derive(Clone, Debug, Default)]
 struct Node {
-    /// Open tasks that wait for open ones.
+    /// Open tasks that wait for open tasks.
     blocked: TaskSet,
-    /// How many of the tasks that are listed for each are open; empty where none are listed.
+    /// Number of open tasks among those listed for each task; empty if none are listed.
     n_missing: Vec<u32>,
-    /// Of each dependence whose edges are listed.
+    /// The counts of each dependence with listed tasks.
     listed: BTreeMap<usize, Counted>,
 }
 
-/// Listed edges backwards, and which of those that are waited for count as ended.
+/// Listed dependencies in reverse, and which of the tasks on which others depend count as ended.
 #[derive(Clone, Debug)]
 struct Counted {
     successors: Successors,
     ended: TaskSet,
 }
 
-/// Listed edges backwards, of jobs that are over, by job and dependence.
+/// Listed dependencies in reverse, of ended jobs, by job and dependence.
 pub type Backwards = BTreeMap<(JobId, usize), Successors>;
 
-/// What became of a job's tasks when others changed.
+/// The changes of a job's tasks after others changed.
 #[derive(Default)]
 pub struct Shift {
-    /// They wait for nothing any more.
+    /// Tasks that no longer wait for others.
     pub freed: TaskSet,
-    /// They wait again.
+    /// Tasks that wait for others again.
     pub blocked: TaskSet,
 }
 
 impl Graph {
-    /// What the records say of all jobs.
+    /// Returns the dependencies that follow from the records of all jobs.
     pub fn rebuild(durable: &Durable) -> Graph {
         let mut graph = Graph::default();
         durable.jobs().keys().for_each(|id| graph.add_job(durable, *id));
         graph
     }
 
-    /// A job is there, or is open again.
+    /// Adds a job that is new or open again.
     pub fn add_job(&mut self, durable: &Durable, id: JobId) {
         let Some(job) = durable.jobs().get(&id).filter(|job| !job.request.after.is_empty()) else { return };
         for dependence in &job.request.after {
@@ -74,12 +75,12 @@ impl Graph {
         }
     }
 
-    /// A job is over.
+    /// Removes a job that has ended.
     pub fn remove_job(&mut self, id: JobId) {
         self.nodes.remove(&id);
     }
 
-    /// A job that nobody waits for is removed.
+    /// Removes a purged job on which no other depends.
     pub fn purge_job(&mut self, id: JobId, request: &JobRequest) {
         for dependence in &request.after {
             if let Some(followers) = self.followers.get_mut(&dependence.on) {
@@ -91,12 +92,12 @@ impl Graph {
         }
     }
 
-    /// Jobs whose tasks wait for those of this one, or have waited for them; it may be one of them.
+    /// Returns the jobs whose tasks depend on tasks of this one, which may be among them.
     pub fn followers(&self, id: JobId) -> impl Iterator<Item = JobId> {
         self.followers.get(&id).into_iter().flatten().copied()
     }
 
-    /// The job, and those that wait for it and for which it waits, through others too. O((edges between jobs)^2).
+    /// Returns the job and all jobs in a cycle of dependencies with it. O((dependencies between jobs)^2).
     pub fn knot(&self, id: JobId) -> BTreeSet<JobId> {
         let mut knot = self.behind(id);
         knot.retain(|other| self.behind(*other).contains(&id));
@@ -104,7 +105,7 @@ impl Graph {
         knot
     }
 
-    /// Those that wait for the job, through others too.
+    /// Returns the jobs that depend on the job, directly or through others.
     fn behind(&self, id: JobId) -> BTreeSet<JobId> {
         let (mut behind, mut next) = (BTreeSet::new(), vec![id]);
         while let Some(id) = next.pop() {
@@ -113,22 +114,22 @@ impl Graph {
         behind
     }
 
-    /// Tasks of the job that are open and wait for others.
+    /// Returns the open tasks of the job that wait for others.
     pub fn blocked(&self, id: JobId) -> Option<&TaskSet> {
         self.nodes.get(&id).map(|node| &node.blocked).filter(|blocked| !blocked.is_empty())
     }
 
-    /// How many there are of them.
+    /// Returns their number.
     pub fn n_blocked(&self, id: JobId) -> u64 {
         self.blocked(id).map_or(0, TaskSet::len)
     }
 
-    /// Whether a change of the job's tasks matters to anybody. O(log jobs).
+    /// Returns whether a change of the job's tasks affects any other task. O(log jobs).
     fn is_concerned(&self, id: JobId) -> bool {
         self.followers.contains_key(&id) || self.nodes.contains_key(&id)
     }
 
-    /// Takes note of tasks that a record has ended, or opened again.
+    /// Notes the tasks that a record has ended or reopened.
     pub fn note(&mut self, record: &Record) {
         match record {
             Record::TasksCancelled { job, tasks, .. } | Record::TasksReopened { job, tasks, .. } => {
@@ -152,25 +153,25 @@ impl Graph {
         }
     }
 
-    /// These tasks of a job have ended, or are open again.
+    /// Notes tasks of a job that have ended or were reopened.
     pub fn note_changed(&mut self, id: JobId, tasks: &TaskSet) {
         if !tasks.is_empty() && self.is_concerned(id) {
             self.changed.entry(id).or_default().insert_all(tasks);
         }
     }
 
-    /// What has changed since this was asked last.
+    /// Returns the changes since the last call.
     pub fn take_changed(&mut self) -> BTreeMap<JobId, TaskSet> {
         std::mem::take(&mut self.changed)
     }
 
-    /// Whether all that follows from changes is done.
+    /// Returns whether the consequences of all changes have been applied.
     pub fn is_settled(&self) -> bool {
         self.changed.is_empty()
     }
 
-    /// What follows for open tasks from changes of these of a job: for its own, and for those that wait for them.
-    /// O(ranges and listed edges of these).
+    /// Applies changes of these tasks of a job and returns the consequences for open tasks: for its own, and
+    /// for those that depend on them. O(ranges and listed dependencies of these tasks).
     pub fn shift(&mut self, durable: &Durable, id: JobId, tasks: &TaskSet) -> Vec<(JobId, Shift)> {
         let mut shifts = Vec::new();
         if let (Some(node), Some(job)) = (self.nodes.get_mut(&id), durable.jobs().get(&id)) {
@@ -189,8 +190,8 @@ impl Graph {
         shifts
     }
 
-    /// Tasks of jobs, over or not, that wait for these of a job. What was made for those that are over stays in
-    /// `cache`, for whoever asks again.
+    /// Returns the tasks of jobs, ended or not, that depend on these tasks. Reverse lists made for ended jobs
+    /// stay in `cache` for later calls.
     pub fn waiting_for(
         &self,
         durable: &Durable,
@@ -207,7 +208,7 @@ impl Graph {
         all
     }
 
-    /// Panics where what is kept is not what the records say. For tests.
+    /// Panics if the kept state differs from that of the records. For tests.
     pub fn check(&self, durable: &Durable) {
         let anew = Graph::rebuild(durable);
         assert!(self.is_settled(), "what follows from ended tasks is not done: {:?}", self.changed);
@@ -252,7 +253,7 @@ impl Node {
         node
     }
 
-    /// Those of these tasks of the job that wait for open ones.
+    /// Returns which of these tasks of the job wait for open tasks.
     fn waiting(&self, durable: &Durable, job: &Job, among: &TaskSet) -> TaskSet {
         let mut waiting = TaskSet::new();
         if among.is_empty() {
@@ -274,7 +275,7 @@ impl Node {
         waiting
     }
 
-    /// What follows from changes of these tasks of `on`.
+    /// Applies changes of these tasks of `on`.
     fn shift(&mut self, durable: &Durable, job: &Job, on: JobId, tasks: &TaskSet) -> Shift {
         let Some(before) = durable.jobs().get(&on) else { return Shift::default() };
         let opened = tasks.intersection(&before.open);
@@ -292,7 +293,7 @@ impl Node {
                     must_wait.insert_all(&blocked);
                 }
                 None => {
-                    // Whoever waits for all need not be looked at before all have ended.
+                    // A task that depends on all others is not looked at before all have ended.
                     if dependence.edges != Edges::All || before.open.is_empty() {
                         may_go.insert_all(&dependence.edges.dependants(&ended, job.request.n_tasks, None));
                     }
@@ -312,8 +313,8 @@ impl Node {
 }
 
 impl Counted {
-    /// Counts what has ended and what is open again, once each; gives tasks for which nothing is missing any more, and
-    /// those for which something is.
+    /// Counts ended and reopened tasks, once each. Returns the tasks that no longer wait, and those that wait
+    /// again.
     fn count(&mut self, n_missing: &mut [u32], ended: &TaskSet, opened: &TaskSet) -> (TaskSet, TaskSet) {
         let (mut freed, mut blocked) = (TaskSet::new(), TaskSet::new());
         let mut new = ended.clone();
@@ -342,7 +343,7 @@ impl Counted {
     }
 }
 
-/// Tasks of a job, over or not, that wait for these of `on`.
+/// Returns the tasks of a job, ended or not, that depend on these tasks of `on`.
 fn dependants(
     durable: &Durable,
     node: Option<&Node>,
@@ -356,7 +357,7 @@ fn dependants(
     for (at, dependence) in job.request.after.iter().enumerate().filter(|(_, d)| d.on == on) {
         let counted = node.and_then(|node| node.listed.get(&at)).map(|counted| &counted.successors);
         let successors = match (&dependence.edges, counted) {
-            // A job that is over has nothing of it at hand.
+            // An ended job keeps no reverse lists.
             (Edges::Listed(listed), None) => {
                 let anew = || Successors::of_listed(listed, n_on);
                 Some(&*cache.entry((id, at)).or_insert_with(anew))
@@ -368,8 +369,8 @@ fn dependants(
     all
 }
 
-/// Of these tasks of a job those that wait for tasks that failed for good or were cancelled, where that matters; `opened`
-/// ones count as open again.
+/// Returns which of these tasks of a job depend on tasks that failed for good or were cancelled, if the job's
+/// rule does not ignore that. Tasks in `opened` count as open again.
 pub fn lost_before(
     durable: &Durable,
     job: &Job,

@@ -1,5 +1,5 @@
-//! What survives a restart. Fields are private to this file: `apply` is the only writer, live and
-//! on restart alike, so there is one state machine and not two.
+//! The state that survives a restart. Its fields are private to this file: `apply` is the only writer, in
+//! operation and on restart, so there is only one state machine.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -44,17 +44,17 @@ use crate::{
     time::{Span, Time},
 };
 
-/// A batch job that is ended so shortly before its walltime is, or in its last tenth, ends by that.
+/// A batch job that ends this shortly before its walltime, or in its last tenth, has reached its walltime.
 const LAST_MINUTE: Span = Span::from_secs(60);
 
-/// A batch job that ended early through no task's fault makes later ends on its platform count for less for so long.
+/// The time for which an early end that no task caused reduces the weight of later ends on its platform.
 const INNOCENT_ENDS_COUNT: Span = Span::from_secs(24 * 3600);
 
-/// Jobs, platforms, allocations and pilots as the records tell them.
+/// The jobs, platforms, allocations and pilots that follow from the records.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Durable {
     jobs: BTreeMap<JobId, Job>,
-    /// The largest number that a job has had.
+    /// The highest id that a job has had.
     last_job: u64,
     /// Bytes of the descriptions of each user's jobs.
     spec_bytes: BTreeMap<String, u64>,
@@ -63,69 +63,71 @@ pub struct Durable {
     allocations: BTreeMap<AllocationId, Allocation>,
     pilots: BTreeMap<PilotId, Pilot>,
     nodes: Nodes,
-    /// When it was known of the last batch jobs of each platform that ended early that none of the tasks that ran was why.
+    /// The times at which it became known that none of the running tasks had caused the early end of a batch
+    /// job.
     innocent_ends: BTreeMap<PlatformId, VecDeque<Time>>,
-    /// The last ends of batch jobs with which tasks ran.
+    /// The last ends of batch jobs while tasks ran.
     ends: BTreeMap<PlatformId, Ends>,
     submissions: BTreeMap<String, JobId>,
     tags: BTreeMap<String, AllocationId>,
-    /// Those that their platforms may still hold.
+    /// Allocations that their platforms may still have.
     there: BTreeSet<(PlatformId, AllocationId)>,
     allocation_counts: BTreeMap<PlatformId, AllocationCounts>,
-    /// Cores × time that tasks took there, by user.
+    /// Cores × time that tasks used there, by user.
     used: BTreeMap<PlatformId, BTreeMap<String, Span>>,
-    /// How long its allocations of a shape have waited.
+    /// The queue waits of a platform's allocations, by shape.
     waits: BTreeMap<(PlatformId, Shape), Waits>,
     policy_changes: Vec<PolicyChange>,
     weights: WeightLog,
-    /// When each was asked for allocations.
+    /// The times at which each platform was asked for allocations.
     asked: BTreeMap<PlatformId, Asked>,
-    /// How many vCPUs cores stand for, where that was ever another number than one.
+    /// The vCPU ratios of platforms for which it was ever changed.
     scaled: BTreeMap<PlatformId, Scaled>,
 }
 
 impl Durable {
-    /// Cores × time that tasks took on a platform, by user.
+    /// Returns the cores × time that tasks used on a platform, by user.
     pub fn used(&self, platform: PlatformId) -> Option<&BTreeMap<String, Span>> {
         self.used.get(&platform)
     }
 
-    /// What a platform is called.
+    /// Returns the name of a platform.
     pub fn platform_name(&self, id: PlatformId) -> String {
         self.platforms().get(&id).map_or_else(String::new, |spec| spec.name.clone())
     }
 
-    /// When it was asked for allocations.
+    /// Returns the times at which the platform was asked for allocations.
     pub fn asked(&self, platform: PlatformId) -> Option<&Asked> {
         self.asked.get(&platform)
     }
 
-    /// Those of its pilots that have neither left nor been given up, in the order in which they came.
+    /// Returns the allocation's pilots that have neither left nor been lost, in the order of their
+    /// registration.
     pub fn live_pilots(&self, held: &Allocation) -> Vec<PilotId> {
         let is_live = |id: &PilotId| self.pilots.get(id).is_some_and(Pilot::is_live);
         held.came.iter().copied().filter(is_live).collect()
     }
 
-    /// The last one that was asked for of those that the platform may still hold.
+    /// Returns the newest allocation that the platform may still have.
     pub fn newest_allocation_there(&self, id: PlatformId) -> Option<&Allocation> {
         let ours = self.there.range((id, AllocationId(0))..=(id, AllocationId(u64::MAX)));
         ours.rev().find_map(|(_, id)| self.allocations.get(id))
     }
 
-    /// How attempts have ended on a pilot's node, whichever pilot ran them.
+    /// Returns the outcomes of attempts on a pilot's node, by all pilots.
     pub fn fortune_of_node(&self, pilot: &Pilot) -> Fortune {
         self.nodes.fortune(pilot.node_id)
     }
 
-    /// So many batch jobs that end with a task count as one lost pilot at that time: more on a platform that has often
-    /// ended them for reasons of its own within the last day.
+    /// Returns the number of batch jobs that must end with a task to count as one lost pilot at that time:
+    /// more on a platform that has often ended batch jobs for its own reasons within the last day.
     pub fn ends_for_one(&self, platform: PlatformId, at: Time) -> u32 {
         let of_late = |known_at: &&Time| at.since(**known_at) <= INNOCENT_ENDS_COUNT;
         let n = self.innocent_ends.get(&platform).map_or(0, |ends| ends.iter().filter(of_late).count());
         1 + u32::try_from(n).unwrap_or(u32::MAX).min(N_FOR_ONE_MAX - 1)
     }
 
-    /// The last ends of batch jobs of the platform with which tasks ran.
+    /// Returns the last ends of the platform's batch jobs while tasks ran.
     pub(in crate::engine) fn ends_of(&self, platform: PlatformId) -> Option<&Ends> {
         self.ends.get(&platform)
     }
@@ -134,8 +136,8 @@ impl Durable {
         self.ends.entry(platform).or_default()
     }
 
-    /// Whether the end of a pilot's batch job at that time may be the doing of a task: nobody here asked for it, and its
-    /// walltime is not over.
+    /// Returns whether a task may have caused the end of a pilot's batch job at that time: the manager did
+    /// not ask for it, and the walltime was not over.
     pub fn ended_early(&self, id: PilotId, at: Time) -> bool {
         let Some(pilot) = self.pilots.get(&id) else { return false };
         let is_wanted = self.allocations.get(&pilot.allocation).is_some_and(Allocation::is_live);
@@ -146,122 +148,122 @@ impl Durable {
         pilot.drain.is_none() && is_wanted && !pilot.walltime_end().is_some_and(is_over)
     }
 
-    /// All jobs.
+    /// Returns all jobs.
     pub fn jobs(&self) -> &BTreeMap<JobId, Job> {
         &self.jobs
     }
 
-    /// The largest number that a job has had, also one that was purged.
+    /// Returns the highest id that a job has had, even if the job was purged.
     pub fn last_job(&self) -> u64 {
         self.last_job
     }
 
-    /// All platforms.
+    /// Returns all platforms.
     pub fn platforms(&self) -> &BTreeMap<PlatformId, PlatformSpec> {
         &self.facts.platforms
     }
 
-    /// What is known of applications on them.
+    /// Returns the declared and measured properties of applications.
     pub fn facts(&self) -> &Applications {
         &self.facts
     }
 
-    /// Why all pilots of the allocation leave, whenever they come.
+    /// Returns the reason why all pilots of the allocation leave, whenever they come.
     pub fn given_back(&self, held: &Allocation) -> Option<DrainCause> {
         let mut causes = held.came.iter().filter_map(|id| self.pilots.get(id)?.drain.clone());
         causes.find(|cause| matches!(cause, DrainCause::Cancelled | DrainCause::Idle(_)))
     }
 
-    /// Whether a platform's allocations are job arrays.
+    /// Returns whether a platform's allocations are job arrays.
     pub fn is_array(&self, id: PlatformId) -> bool {
         self.platforms().get(&id).is_some_and(|spec| spec.is_array)
     }
 
-    /// Whether no second pilot may come with the join token of the first.
+    /// Returns whether no second pilot may use the join token of the first.
     pub fn joins_once(&self, id: PlatformId) -> bool {
         self.platforms().get(&id).is_some_and(|spec| spec.joins_once)
     }
 
-    /// What attempts have shown, by platform and application.
+    /// Returns the measurements, by platform and application.
     pub fn learned(&self) -> &BTreeMap<PlatformId, Arc<Learned>> {
         &self.facts.learned
     }
 
-    /// What neighbours on a node cost.
+    /// Returns the slow-down by co-runners.
     pub fn neighbours(&self) -> &Interference {
         &self.facts.neighbours
     }
 
-    /// How long allocations of the platform, of the shape that they have now, wait for their first pilot.
+    /// Returns the queue waits of the platform's allocations with its present shape.
     pub fn waits(&self, id: PlatformId) -> Waits {
         let shape = self.platforms().get(&id).map(PlatformSpec::shape);
         shape.and_then(|shape| self.waits.get(&(id, shape))).copied().unwrap_or_default()
     }
 
-    /// What was said of applications.
+    /// Returns the declared profiles of applications.
     pub fn declared(&self) -> &BTreeMap<String, Declared> {
         &self.facts.declared
     }
 
-    /// All allocations.
+    /// Returns all allocations.
     pub fn allocations(&self) -> &BTreeMap<AllocationId, Allocation> {
         &self.allocations
     }
 
-    /// The allocation of that tag.
+    /// Returns the allocation with that tag.
     pub fn allocation_of(&self, tag: &str) -> Option<(AllocationId, &Allocation)> {
         let id = self.tags.get(tag)?;
         Some((*id, self.allocations.get(id)?))
     }
 
-    /// Allocations that the platform may still hold.
+    /// Returns the allocations that the platform may still have.
     pub fn allocations_there(&self, id: PlatformId) -> impl Iterator<Item = (AllocationId, &Allocation)> {
         let ours = self.there.range((id, AllocationId(0))..=(id, AllocationId(u64::MAX)));
         ours.filter_map(|(_, id)| Some((*id, self.allocations.get(id)?)))
     }
 
-    /// What is wanted of the platform.
+    /// Returns the mode of the platform.
     pub fn mode(&self, id: PlatformId) -> PlatformMode {
         self.modes.get(&id).copied().unwrap_or_default()
     }
 
-    /// How many allocations the platform has. O(log platforms).
+    /// Returns the counts of the platform's allocations. O(log platforms).
     pub fn allocation_counts(&self, id: PlatformId) -> AllocationCounts {
         self.allocation_counts.get(&id).copied().unwrap_or_default()
     }
 
-    /// All pilots.
+    /// Returns all pilots.
     pub fn pilots(&self) -> &BTreeMap<PilotId, Pilot> {
         &self.pilots
     }
 
-    /// The last changes of policies, oldest first.
+    /// Returns the last changes of policies, oldest first.
     pub fn policy_changes(&self) -> &[PolicyChange] {
         &self.policy_changes
     }
 
-    /// How weights have moved.
+    /// Returns the history of weights.
     pub fn weights(&self) -> &WeightLog {
         &self.weights
     }
 
-    /// How many vCPUs a core of the platform stands for, if that was ever another number than one.
+    /// Returns the vCPU ratio of the platform, if it was ever changed.
     pub fn scaled(&self, id: PlatformId) -> Option<&Scaled> {
         self.scaled.get(&id)
     }
 
-    /// Bytes of the descriptions of a user's jobs.
+    /// Returns the bytes of the descriptions of a user's jobs.
     pub fn spec_bytes_of(&self, user: &str) -> u64 {
         self.spec_bytes.get(user).copied().unwrap_or(0)
     }
 
-    /// The job of a submission key.
+    /// Returns the job with a submission key.
     pub fn submission(&self, key: &str) -> Option<JobId> {
         self.submissions.get(key).copied()
     }
 
-    /// Applies one record. A record about something unknown changes nothing, and none makes a job's sets
-    /// overlap or leave its indices: a store may have been damaged where nobody sees it.
+    /// Applies one record. A record about something unknown changes nothing, and no record makes a job's sets
+    /// overlap or leave its range of indices: a store may have undetected damage.
     pub fn apply(&mut self, record: &Record) {
         match record {
             Record::PlatformAttached { platform, spec, .. } => self.apply_platform(*platform, spec),
@@ -286,7 +288,7 @@ impl Durable {
                 let change = PolicyChange { at, by, configured, before: *before, policies: *policies };
                 policies::remember(&mut self.policy_changes, change);
             }
-            // Only the manager looks at tokens, and keeps its own table of them by these records.
+            // Only the manager uses tokens, and keeps its own table of them from these records.
             Record::TokenMade { .. } | Record::TokensRevoked { .. } | Record::TokensUsed { .. } => {}
             Record::JobAccepted { job, request, at } => {
                 if let Some(key) = &request.submission_key {
@@ -332,7 +334,7 @@ impl Durable {
         }
     }
 
-    /// Forgets a job. What its tasks have shown of applications and nodes stays.
+    /// Removes a job. The measurements from its tasks stay.
     fn purge(&mut self, id: JobId) {
         let Some(JobRequest { user, spec, submission_key, .. }) =
             self.jobs.remove(&id).map(|job| job.request)
@@ -399,13 +401,13 @@ impl Durable {
         self.with_pilot(pilot, |pilot| pilot.acknowledged = seq);
     }
 
-    /// Where the pilot is; one that no record tells of is nowhere.
+    /// Returns the place of the pilot; for an unknown pilot, a place without a node.
     fn place(&self, id: PilotId) -> Place {
         let nowhere = Place { pilot: id, node: NodeId(u32::MAX), platform: PlatformId(0) };
         self.pilots.get(&id).map_or(nowhere, |pilot| pilot.place(id))
     }
 
-    /// Tasks have succeeded there that failed at those places.
+    /// Notes that tasks have succeeded at `there` that failed at these places.
     fn note_done_elsewhere(&mut self, there: Place, failed_at: &[Place]) {
         for place in failed_at {
             let is_other = place.pilot != there.pilot;
@@ -418,8 +420,8 @@ impl Durable {
         }
     }
 
-    /// A task has succeeded that ran when the batch jobs of these pilots were ended. Where all that did have, it was
-    /// none of them.
+    /// Notes that a task has succeeded that ran when the batch jobs of these pilots were ended. Once all such
+    /// tasks of a pilot have succeeded, none of them was the cause.
     fn clear_ends(&mut self, ended_with: &[PilotId], at: Time) {
         for id in ended_with {
             let Some(pilot) = self.pilots.get_mut(id).filter(|pilot| pilot.n_accused > 0) else { continue };
@@ -434,7 +436,8 @@ impl Durable {
         }
     }
 
-    /// Counts what attempts took on the pilot's platform; those of lost pilots are not reported, nor counted.
+    /// Counts the use of attempts on the pilot's platform. Attempts of lost pilots are not reported and do
+    /// not count.
     fn note_use(&mut self, pilot: PilotId, result: &JobResult) {
         let platform = self.pilots.get(&pilot).map(|pilot| pilot.platform);
         let (Some(platform), Some(job)) = (platform, self.jobs.get(&result.job)) else { return };
@@ -461,7 +464,8 @@ impl Durable {
         self.facts.learn_lost(platform, &job.request.application, n);
     }
 
-    /// Where the platform is something else from now on, its allocations are left behind, or are its own again.
+    /// Sets a platform's specification. If its identity changes, its allocations are left behind, or belong
+    /// to it again.
     fn apply_platform(&mut self, id: PlatformId, spec: &PlatformSpec) {
         let before = Arc::make_mut(&mut self.facts.platforms).insert(id, spec.clone());
         if before.is_none_or(|before| Origin::of(&before) == Origin::of(spec)) {
@@ -601,7 +605,7 @@ impl Durable {
                 }
                 self.with_allocation(*allocation, |held| {
                     held.came.push(*pilot);
-                    // Its agent may have been started again before one of them was heard.
+                    // Its agent may have been restarted before a pilot was heard.
                     let gone =
                         held.walltime.zip(node.walltime_left).map(|(all, left)| all.0.saturating_sub(left.0));
                     let since = gone.map_or(*born_at, |gone| Time(at.0.saturating_sub(gone)).min(*born_at));
@@ -652,7 +656,7 @@ impl Durable {
         }
     }
 
-    /// Live pilots of the platform offer what its vCPUs make of their nodes.
+    /// Applies the platform's vCPU ratio to its live pilots.
     fn resize_pilots(&mut self, platform: PlatformId) {
         let is_there = |pilot: &Pilot| pilot.platform == platform && pilot.is_live();
         let there: Vec<PilotId> =
@@ -668,7 +672,7 @@ impl Durable {
         self.with_pilot(id, |pilot| pilot.node.capacity = capacity);
     }
 
-    /// These tasks are to run alone next.
+    /// Notes that these tasks must run alone next.
     pub(in crate::engine) fn set_to_be_alone(&mut self, job: JobId, tasks: &[u64]) {
         self.with_job(job, |job| tasks.iter().for_each(|index| job.set_to_be_alone(*index)));
     }
@@ -698,7 +702,7 @@ impl Durable {
         self.allocations.insert(allocation, held);
     }
 
-    /// Counts an allocation as it is now, or no longer.
+    /// Adds an allocation in its present state to the counts, or removes it.
     fn count(&mut self, held: &Allocation, is_counted: bool) {
         let core_time = u128::from(held.core_time().0);
         let allocation_counts = self.allocation_counts.entry(held.platform).or_default();
@@ -721,7 +725,7 @@ impl Durable {
 }
 
 impl Durable {
-    /// How many nodes have pilots or will have, [`N_NODES`] at most.
+    /// Returns the number of nodes that have pilots or will have, at most [`N_NODES`].
     pub(in crate::engine) fn n_nodes(&self) -> usize {
         let n_waiting: usize = self.platforms().keys().map(|id| self.allocation_counts(*id).n_waiting).sum();
         let mut nodes: Vec<NodeId> = Vec::new();
@@ -739,13 +743,13 @@ impl Durable {
 }
 
 impl Durable {
-    /// The policies that go, where the configuration says these.
+    /// Returns the policies in force, given the configuration's.
     pub fn policies(&self, configured: Policies) -> Policies {
         let last = self.policy_changes().last().filter(|change| change.configured == configured);
         last.map_or(configured, |change| change.policies)
     }
 
-    /// All of them, where the configuration says these.
+    /// Returns the policies in force and their history, given the configuration's.
     pub(in crate::engine) fn policies_view(&self, configured: Policies) -> PoliciesView {
         let policies = self.policies(configured);
         PoliciesView { configured, policies, changes: self.policy_changes().to_vec() }
@@ -753,13 +757,13 @@ impl Durable {
 }
 
 impl Durable {
-    /// What a pilot of the platform offers.
+    /// Returns the resources of a pilot of the platform.
     pub fn offered(&self, id: PlatformId) -> Resources {
         let capacity = self.platforms().get(&id).map(|spec| spec.capacity.clone()).unwrap_or_default();
         self.with_slots(id, capacity)
     }
 
-    /// What a node of the platform offers that has this.
+    /// Returns the resources of a pilot on a node with this capacity.
     pub(in crate::engine) fn with_slots(&self, id: PlatformId, mut capacity: Resources) -> Resources {
         let ratio = self.scaled(id).map_or(Ratio::ONE, Scaled::of_pilots);
         let n_cores = if capacity.widest > 0 { capacity.widest } else { capacity.cores };

@@ -1,6 +1,6 @@
-//! How much the ends of batch jobs count toward `crash_limit`. A task that ran may be why a batch job was ended or its
-//! pilot was lost. What else may be why makes the end count less: somebody cancelled the job, or jobs in which other
-//! tasks ran were ended at about the same time.
+//! The ends of batch jobs that may have been caused by a task that ran. Such an end counts less toward
+//! `crash_limit` if there may be another cause: somebody cancelled the job, or jobs with other tasks were
+//! ended at about the same time.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -9,20 +9,20 @@ use crate::{
     time::{Span, Time},
 };
 
-/// Ends of batch jobs within this time may have one cause.
+/// The time within which ends of batch jobs may have one cause.
 const ALIKE: Span = Span::from_secs(60);
 
-/// … and those in which tasks of the same job ran, within this time.
+/// The same for batch jobs in which tasks of the same job ran.
 const ALIKE_OF_A_JOB: Span = Span::from_secs(5);
 
-/// So many of the last ends on a platform are compared.
+/// Number of the last ends on a platform that are compared.
 const N_COMPARED: usize = 64;
 
-/// At most so many ends count as one.
+/// The most ends that count as one.
 pub(in crate::engine) const N_FOR_ONE_MAX: u32 = 8;
 
-/// A task that one more end may set aside waits at most for so long until its platform has said why the last batch job
-/// ended: what is not told counts in full.
+/// The time for which a task that one more end quarantines waits for the platform to state why the last batch
+/// job ended. Without a stated cause, the end counts fully.
 pub(in crate::engine) const TOLD_WITHIN: Span = Span::from_secs(60);
 
 /// A pilot that was lost, or whose batch job was ended, while tasks ran.
@@ -31,13 +31,13 @@ struct End {
     pilot: PilotId,
     allocation: AllocationId,
     at: Time,
-    /// What ran.
+    /// The tasks that ran.
     tasks: BTreeSet<TaskId>,
 }
 
 impl End {
-    /// How soon before or after another end, with which the task ran, this one may have the same cause, and whether
-    /// tasks of the same job ran here; `None`: the task itself ran here, too.
+    /// Returns the time between this end and another one, with which the task ran, within which both may have
+    /// the same cause, and whether tasks of the same job ran here; `None`: the task itself ran here, too.
     fn limit(&self, task: TaskId) -> Option<(Span, bool)> {
         let is_same = self.tasks.iter().any(|other| other.job == task.job);
         let limit = if is_same { ALIKE_OF_A_JOB } else { ALIKE };
@@ -49,22 +49,22 @@ impl End {
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(in crate::engine) struct Ends(VecDeque<End>);
 
-/// How many ends of other batch jobs may have the same cause.
+/// The ends of other batch jobs that may have the same cause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Alike {
-    /// Those in which no task of the same jobs ran.
+    /// Number of ends with no task of the same jobs.
     pub(in crate::engine) n_of_others: u32,
-    /// Whether there was one in which such tasks ran.
+    /// Whether there was an end with tasks of the same jobs.
     pub(in crate::engine) is_any_of_the_same: bool,
 }
 
 impl Ends {
-    /// Whether tasks are known to have run when the pilot ended.
+    /// Returns whether tasks are known to have run when the pilot ended.
     pub(in crate::engine) fn has_any(&self, pilot: PilotId) -> bool {
         self.0.iter().any(|end| end.pilot == pilot)
     }
 
-    /// The tasks that ran in an allocation when its pilots ended, each with the pilot.
+    /// Returns the tasks that ran in an allocation when its pilots ended, each with the pilot.
     pub(in crate::engine) fn ran_in(
         &self,
         allocation: AllocationId,
@@ -73,13 +73,14 @@ impl Ends {
         here.flat_map(|end| end.tasks.iter().map(|task| (end.pilot, *task)))
     }
 
-    /// Whether no other task is known to have run when the pilot ended.
+    /// Returns whether no other task is known to have run when the pilot ended.
     pub(in crate::engine) fn is_alone(&self, pilot: PilotId, task: TaskId) -> bool {
         let of_pilot = self.0.iter().filter(|end| end.pilot == pilot);
         of_pilot.flat_map(|end| &end.tasks).all(|other| *other == task)
     }
 
-    /// Those at about that time that may have the same cause as the end of a batch job in which the task ran.
+    /// Returns the ends at about that time that may have the same cause as the end of a batch job in which
+    /// the task ran.
     pub(in crate::engine) fn alike(&self, allocation: AllocationId, task: TaskId, at: Time) -> Alike {
         let mut alike = Alike::default();
         let mut seen = vec![allocation];
@@ -98,8 +99,8 @@ impl Ends {
         alike
     }
 
-    /// Notes that the task ran when the pilot ended. Gives the pilots of the ends that were noted before and may
-    /// have the same cause, each with whether tasks of the same job ran there; nothing if the end is known.
+    /// Notes that the task ran when the pilot ended. Returns the pilots of earlier ends that may have the
+    /// same cause, each with whether tasks of the same job ran there; `None` if the end is known.
     pub(in crate::engine) fn note(
         &mut self,
         new: (PilotId, AllocationId),
@@ -124,7 +125,7 @@ impl Ends {
         Some(alike)
     }
 
-    /// The pilot has not ended.
+    /// Forgets the end of a pilot that has not ended after all.
     pub(in crate::engine) fn forget(&mut self, pilot: PilotId) {
         self.0.retain(|end| end.pilot != pilot);
     }

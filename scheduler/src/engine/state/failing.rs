@@ -1,8 +1,9 @@
-//! Jobs whose tasks fail wherever they run. Nobody knows how long their successes take, as there are none, but their
-//! failures say how long a task keeps a slot: pilots get as many ahead of need as they would get of successes.
+//! Jobs whose tasks fail everywhere. The runtime of their successes is unknown, as there are none, but the
+//! failures show how long a task uses a slot: pilots prefetch as many tasks as they would if the tasks
+//! succeeded.
 //!
-//! Failures on one node among several may be the node's fault. They do not count here, so a node that fails everything
-//! gets only what it can begin at once.
+//! Failures on one node among several may be the node's fault. They do not count here, so a node that fails
+//! all tasks gets only as many as it can start at once.
 
 use crate::{
     engine::{
@@ -13,20 +14,20 @@ use crate::{
     time::Span,
 };
 
-/// Whether the failure says something of the pilot or of the program.
+/// Returns whether the failure says something about the pilot's node or the program.
 pub(in crate::engine) fn is_of_place(failure: &FailedAttempt) -> bool {
     matches!(failure.kind.blame(), Blame::Program | Blame::Node)
 }
 
-/// A job fails everywhere when its tasks have failed on so many nodes, or on all nodes that there are.
+/// Number of nodes on which a job's tasks must have failed to fail everywhere, unless there are fewer nodes.
 pub(in crate::engine) const N_NODES: usize = 4;
 
-/// The attempts of a job that its programs failed.
+/// The attempts of a job that failed because of the program.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Failing {
-    /// How many, without those that had not begun.
+    /// Number of attempts, without those that had not started.
     n: u64,
-    /// Their wall time together, in microseconds.
+    /// The sum of their runtimes, in microseconds.
     wall_us: u64,
     /// The first nodes on which they failed.
     nodes: Vec<NodeId>,
@@ -34,7 +35,7 @@ pub struct Failing {
 }
 
 impl Failing {
-    /// Counts failures on a node. `n_nodes`: how many nodes there are, with those that are on their way.
+    /// Counts failures on a node. `n_nodes`: number of nodes, including those that are to come.
     pub(in crate::engine) fn note(&mut self, node: NodeId, failures: &[FailedAttempt], n_nodes: usize) {
         let has_begun = |failure: &&FailedAttempt| failure.usage.wall_us > 0;
         let of_program = failures.iter().filter(|failure| failure.kind.blame() == Blame::Program);
@@ -53,7 +54,7 @@ impl Failing {
         self.is_everywhere = self.nodes.len() >= N_NODES || self.nodes.len() >= n_nodes;
     }
 
-    /// How long an attempt takes, successes included, where most fail and do so everywhere.
+    /// Returns the mean runtime of attempts, successes included, if most attempts fail and do so everywhere.
     pub(in crate::engine) fn wall_mean(&self, successes: &Totals) -> Option<Span> {
         let all_us = self.wall_us.saturating_add(successes.wall_us);
         let is_most = self.is_everywhere && self.n > successes.n;

@@ -1,4 +1,4 @@
-//! A job and its tasks, as the records tell them.
+//! A job and its tasks, as they follow from the records.
 
 use std::collections::BTreeMap;
 
@@ -18,18 +18,19 @@ use crate::{
     time::{Span, Time},
 };
 
-/// Longer tasks are not sent to slots that are at work for the sake of their files.
+/// The longest runtime of tasks that are prefetched to busy slots so that their files are staged early.
 const STAGED_AHEAD_MAX: Span = Span(60_000_000);
 
-/// So many times as many failures as tasks are sent ahead may wait at a pilot until they are believed, at most.
+/// Failures may wait at a pilot before they are reported: at most this many times the number of prefetched
+/// tasks.
 const N_HELD_BACK_MAX: u64 = 4;
 
 /// A job's durable state.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Job {
-    /// As it was submitted.
+    /// The job as it was submitted.
     pub request: JobRequest,
-    /// When.
+    /// The time of the submission.
     pub submitted_at: Time,
     /// Tasks that have neither succeeded nor failed for good nor been cancelled.
     pub open: TaskSet,
@@ -37,70 +38,71 @@ pub struct Job {
     pub failed: TaskSet,
     /// Tasks that were cancelled.
     pub cancelled: TaskSet,
-    /// Those of them that were because others failed which they waited for.
+    /// Cancelled tasks whose dependencies failed.
     pub forsaken: TaskSet,
-    /// Tasks that have failed attempts behind them: the exception that may cost memory.
+    /// Tasks with failed attempts: exceptions, which may use memory.
     pub troubled: BTreeMap<u64, Trouble>,
     /// Open tasks by the places where they have failed.
     pub failed_at: FailedAt,
-    /// Whether nothing more may begin.
+    /// Whether no more tasks may start.
     pub is_paused: bool,
-    /// Why tasks were cancelled, if any were.
+    /// The reason why tasks were last cancelled, if any were.
     pub cancel_cause: Option<CancelCause>,
-    /// When the first attempt ended.
+    /// The time at which the first attempt ended.
     pub first_result_at: Option<Time>,
-    /// When the last open task was closed.
+    /// The time at which the last open task ended.
     pub ended_at: Option<Time>,
-    /// Sums over the accepted successes.
+    /// The sums over the accepted successes.
     pub totals: Totals,
-    /// Estimates of the tasks that succeeded, together, in millionths; 0 without estimates.
+    /// The sum of the estimates of done tasks, in millionths; 0 without estimates.
     pub work_done: u64,
-    /// Tasks that were opened again at least once.
+    /// Tasks that were reopened at least once.
     pub reopened: TaskSet,
-    /// How many had failed when tasks were last opened again; the job's limit counts from there.
+    /// Number of failed tasks when tasks were last reopened; the job's limit counts from there.
     pub n_failed_before: u64,
-    /// Failed attempts, retried ones included.
+    /// Number of failed attempts, retried ones included.
     pub n_failed_attempts: u64,
-    /// What failed attempts say of how long attempts take.
+    /// The runtimes of failed attempts.
     pub(in crate::engine) failing: Failing,
-    /// Bytes of files that have moved for its tasks, as far as that is written down.
+    /// Bytes of files that have moved for its tasks, as far as that is recorded.
     pub moved: MovedBytes,
 }
 
 /// The failed attempts of one task.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Trouble {
-    /// The program's own failures.
+    /// Number of failures of the program.
     pub n_program: u32,
-    /// The nodes' failures.
+    /// Number of failures of the node.
     pub n_node: u32,
-    /// Failures of transfers.
+    /// Number of failures of transfers.
     pub n_transfer: u32,
-    /// Pilots that vanished with it.
+    /// Pilots that were lost while it ran.
     pub lost_with: Vec<PilotId>,
-    /// Pilots whose batch jobs the batch system ended while it ran.
+    /// Pilots whose batch jobs were ended by the batch system while it ran.
     pub ended_with: Vec<PilotId>,
-    /// Where it failed, the last one last; nothing once it is open no more.
+    /// The places where it failed, the latest last; empty once the task has ended.
     pub places: Vec<Place>,
-    /// Ends of walltimes of which the task had at least half.
+    /// Number of ends by walltime of which the task had at least half.
     pub n_walltime: u32,
-    /// Failures that were nobody's fault.
+    /// Number of failures that count for nothing.
     pub n_nobody: u32,
-    /// Not to be tried again before this time.
+    /// The time before which it is not retried.
     pub retry_at: Time,
-    /// Whether pilots were lost with it as often as `crash_limit` says, each time with others: it is to run alone next.
+    /// Whether as many pilots as `crash_limit` says were lost with it, each time with other tasks: it must
+    /// run alone next.
     pub is_to_be_alone: bool,
-    /// The last failure.
+    /// The kind of the last failure.
     pub last: Option<FailureKind>,
 }
 
 impl Trouble {
-    /// How many pilots vanished with it, or ended with it.
+    /// Returns the number of pilots that were lost, or ended, while it ran.
     pub fn n_crash(&self) -> u32 {
         u32::try_from(self.lost_with.len() + self.ended_with.len()).unwrap_or(u32::MAX)
     }
 
-    /// Failed attempts so far.
+    /// Returns the number of failed attempts so far.
     pub fn n_attempts(&self) -> u32 {
         let n_outside = self.n_node + self.n_transfer + self.n_crash() + self.n_walltime + self.n_nobody;
         self.n_program + n_outside
@@ -132,13 +134,14 @@ impl Job {
         }
     }
 
-    /// Those of the tasks that have failed before: index, and the number of the attempt that comes next.
+    /// Returns which of the tasks have failed before: index, and the number of the next attempt.
     pub(in crate::engine) fn tried(&self, tasks: &TaskSet) -> Vec<(u64, u32)> {
         let troubled = tasks.iter().flat_map(|range| self.troubled.range(range));
         troubled.map(|(index, trouble)| (*index, trouble.n_attempts() + 1)).collect()
     }
 
-    /// What of the estimates is done in a second of a task; `None` while nobody knows.
+    /// Returns the part of the estimates, in units, that is done per second of a task; `None` while it is
+    /// unknown.
     pub fn rate(&self) -> Option<f64> {
         let is_known = self.work_done > 0 && self.totals.wall_us > 0;
         is_known.then_some(self.work_done as f64 / self.totals.wall_us as f64)
@@ -150,12 +153,12 @@ impl Job {
         self.work_done = work.fold(self.work_done, u64::saturating_add);
     }
 
-    /// Tasks that succeeded.
+    /// Returns the number of done tasks.
     pub fn n_done(&self) -> u64 {
         self.request.n_tasks - self.open.len() - self.failed.len() - self.cancelled.len()
     }
 
-    /// Cancels those of these tasks that are open.
+    /// Cancels the open ones among these tasks.
     pub(in crate::engine) fn cancel(&mut self, tasks: &TaskSet, cause: &CancelCause, at: Time) {
         let tasks = tasks.intersection(&self.open);
         self.forget_places(&tasks);
@@ -168,19 +171,19 @@ impl Job {
         self.note_end(at);
     }
 
-    /// Tasks that failed for good or were cancelled: what waits for them waits in vain.
+    /// Returns the tasks that failed for good or were cancelled: tasks that depend on them wait in vain.
     pub fn lost(&self) -> TaskSet {
         let mut lost = self.failed.clone();
         lost.insert_all(&self.cancelled);
         lost
     }
 
-    /// One word for people.
+    /// Returns the state as a word for people.
     pub fn state(&self) -> &'static str {
         match (self.ended_at.is_some(), self.is_paused) {
             (false, true) => "paused",
             (false, false) => "active",
-            // What waited for a failure was not meant to be cancelled.
+            // Tasks whose dependencies failed were not cancelled by anybody.
             (true, _) if self.cancelled.len() > self.forsaken.len() => "cancelled",
             (true, _) if !self.failed.is_empty() => "failed",
             (true, _) if !self.cancelled.is_empty() => "cancelled",
@@ -191,7 +194,7 @@ impl Job {
     pub(in crate::engine) fn note_end(&mut self, at: Time) {
         if self.open.is_empty() && self.ended_at.is_none() {
             self.ended_at = Some(at);
-            // What is opened again later is meant to run.
+            // Tasks that are reopened later are meant to run.
             self.is_paused = false;
         }
     }
@@ -206,7 +209,7 @@ impl Job {
         self.forget_places(&closed);
         self.troubled.retain(|index, _| !closed.contains(*index));
         self.n_failed_before = self.failed.len();
-        // Whoever opens them again has mended something.
+        // The tasks are reopened because something was fixed.
         self.failing = Failing::default();
         self.reopened.insert_all(&closed);
         if !self.open.is_empty() {
@@ -217,23 +220,25 @@ impl Job {
         }
     }
 
-    /// How long an attempt takes on average, as far as that is known: successes, or failures where most fail.
+    /// Returns the mean runtime of attempts, as far as it is known: of successes, or of failures if most
+    /// attempts fail.
     pub(in crate::engine) fn attempt_mean(&self) -> Option<Span> {
         self.failing.wall_mean(&self.totals).or_else(|| self.totals.wall_mean())
     }
 
-    /// How many of its tasks a slot should have, the running one included.
+    /// Returns the number of its tasks that a slot should have, the running one included.
     pub(in crate::engine) fn depth(&self, settings: &Settings) -> u64 {
         let depth = settings.depth(self.attempt_mean());
-        // Pilots hold failures back, and so leases last longer than the tasks.
+        // Pilots hold failures back, so leases last longer than the tasks.
         let n_held_back =
             self.failing.wall_mean(&self.totals).map_or(0, |mean| FAILURES_HELD_BACK.0 / mean.0.max(1));
         let n_held_back = n_held_back.min(settings.prefetch_tasks_max.saturating_mul(N_HELD_BACK_MAX));
         depth.saturating_add(n_held_back).max(self.depth_least())
     }
 
-    /// How many of them at least. While one runs, the files of the next can be brought; but who waits behind a long one
-    /// could begin elsewhere, and long tasks hide that their files take a while.
+    /// Returns the least number of its tasks that a slot should have. While one runs, the files of the next
+    /// can be staged. But a task behind a long one could start elsewhere, and long tasks hide the time for
+    /// staging.
     pub(in crate::engine) fn depth_least(&self) -> u64 {
         let mean = self.totals.wall_mean();
         let hides_transfers =
@@ -241,7 +246,8 @@ impl Job {
         if hides_transfers { 2 } else { 1 }
     }
 
-    /// These tasks are done: gives where they failed before, and the pilots that ended with them.
+    /// Marks these tasks as done. Returns the places where they failed before, and the pilots that ended with
+    /// them.
     pub(in crate::engine) fn note_done(&mut self, tasks: &TaskSet) -> (Vec<Place>, Vec<PilotId>) {
         let (mut places, mut ended_with) = (Vec::new(), Vec::new());
         let done = tasks.intersection(&self.open);
@@ -254,7 +260,7 @@ impl Job {
         (places, ended_with)
     }
 
-    /// Where these tasks failed decides nothing any more.
+    /// Forgets where these tasks failed, as that decides nothing any more.
     fn forget_places(&mut self, tasks: &TaskSet) {
         for range in tasks.iter() {
             for (index, trouble) in self.troubled.range_mut(range) {
@@ -263,8 +269,8 @@ impl Job {
         }
     }
 
-    /// `counts`: whether an end by walltime had most of its pilot's life, and whether a batch job was ended that its
-    /// batch system had no other reason to end.
+    /// Notes a failed attempt. `counts`: whether an attempt that the walltime ended had most of its pilot's
+    /// life, or whether a batch job was ended that its batch system had no other reason to end.
     pub(in crate::engine) fn note_failure(
         &mut self,
         place: Place,
@@ -300,14 +306,14 @@ impl Job {
         }
     }
 
-    /// It is known why the batch job ended with the task: it waits no longer for that.
+    /// Ends the wait of a task for the cause of a batch job's end, which is known now.
     pub(in crate::engine) fn end_wait_for_cause(&mut self, index: u64, at: Time) {
         if let Some(trouble) = self.troubled.get_mut(&index) {
             trouble.retry_at = at;
         }
     }
 
-    /// Of these tasks, those that count as ones that the pilot was lost with and may still run.
+    /// Returns which of these tasks are open and count as running on the pilot when it was lost.
     pub(in crate::engine) fn blamed_for(&self, pilot: PilotId, tasks: &TaskSet) -> TaskSet {
         let troubled = tasks.iter().flat_map(|range| self.troubled.range(range));
         troubled
@@ -316,7 +322,7 @@ impl Job {
             .collect()
     }
 
-    /// Those of these tasks that may still run and that a pilot was lost with.
+    /// Returns which of these tasks are open and ran when a pilot was lost or its batch job was ended.
     pub(in crate::engine) fn blamed(&self, tasks: &TaskSet) -> TaskSet {
         let troubled = tasks.iter().flat_map(|range| self.troubled.range(range));
         let is_blamed = |index: u64, trouble: &Trouble| trouble.n_crash() > 0 && self.open.contains(index);
@@ -329,7 +335,7 @@ impl Job {
         }
     }
 
-    /// The pilot was not lost with these tasks; those attempts failed by nobody's fault.
+    /// Takes back the blame of these tasks for the loss of the pilot; their attempts then count for nothing.
     pub(in crate::engine) fn take_back_blame(&mut self, pilot: PilotId, tasks: &TaskSet) {
         for index in self.blamed_for(pilot, tasks).indices() {
             let Some(trouble) = self.troubled.get_mut(&index) else { continue };

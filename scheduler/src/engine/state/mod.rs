@@ -1,4 +1,4 @@
-//! Durable state: it changes only by records.
+//! The durable state, which only records change.
 
 pub mod allocation;
 pub mod asked;

@@ -1,5 +1,5 @@
-//! Where attempts have failed: the pilots, nodes and platforms of each task's failures, so that its next attempt goes
-//! elsewhere, and how attempts have ended at each pilot and on each node.
+//! The pilots, nodes and platforms on which each task has failed, so that its next attempt runs elsewhere;
+//! and the outcomes of attempts on each pilot and node.
 
 use std::collections::BTreeMap;
 
@@ -8,17 +8,17 @@ use crate::{
     ranges::TaskSet,
 };
 
-/// A task remembers so many pilots on which it failed, the last ones.
+/// Number of pilots that are kept as places where a task failed, the last ones.
 const N_PLACES_MAX: usize = 8;
 
-/// Attempts that count for an error rate: older ones count less and less.
+/// Number of attempts that count for an error rate: older ones count less and less.
 const MEMORY: f64 = 20.0;
 
-/// A node of a platform on which a pilot has been, counted from 0.
+/// A node of a platform on which a pilot has been, numbered from 0.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct NodeId(pub u32);
 
-/// Where a pilot runs. One node belongs to one platform: two platforms of one host have a node each.
+/// The place where a pilot runs. A node belongs to one platform: two platforms on one host have a node each.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Place {
     /// The pilot.
@@ -29,20 +29,20 @@ pub struct Place {
     pub platform: PlatformId,
 }
 
-/// How attempts have ended at a pilot or on a node.
+/// The outcomes of attempts on a pilot or node.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Fortune {
-    /// Failures since the last success, by fault of programs or of the node.
+    /// Number of failures of programs or of the node since the last success.
     pub n_in_a_row: u32,
-    /// Tasks that failed here since the last success and have succeeded elsewhere.
+    /// Number of tasks that failed here since the last success and have succeeded elsewhere.
     pub n_done_elsewhere: u32,
-    /// Of the last attempts: all, and those that failed. Older ones count less.
+    /// Numbers of attempts and of failed ones; recent ones count more.
     tries: f64,
     losses: f64,
 }
 
 impl Fortune {
-    /// Takes in what a report says.
+    /// Takes in the attempts of a report.
     pub fn learn(&mut self, n_done: u64, n_failed: u64) {
         self.count(n_done, n_failed);
         if n_done > 0 {
@@ -60,7 +60,7 @@ impl Fortune {
         self.losses = self.losses * kept + n_failed as f64;
     }
 
-    /// The part of the last attempts that failed, 0 to 1; `None` before the first.
+    /// Returns the part of the last attempts that failed, 0 to 1; `None` before the first.
     pub fn error_rate(&self) -> Option<f64> {
         (self.tries > 0.0).then(|| self.losses / self.tries)
     }
@@ -74,7 +74,7 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    /// The node of that name; a new one if no pilot has been there.
+    /// Returns the node of that name; a new one if no pilot has been there.
     pub(in crate::engine) fn known(&mut self, platform: PlatformId, hostname: &str) -> NodeId {
         let next = NodeId(u32::try_from(self.fortunes.len()).unwrap_or(u32::MAX));
         let id = *self.ids.entry((platform, hostname.to_owned())).or_insert(next);
@@ -84,7 +84,7 @@ impl Nodes {
         id
     }
 
-    /// How attempts have ended on the node, whichever pilot ran them.
+    /// Returns the outcomes of attempts on the node, by all pilots.
     pub fn fortune(&self, id: NodeId) -> Fortune {
         self.fortunes.get(id.0 as usize).copied().unwrap_or_default()
     }
@@ -103,34 +103,34 @@ pub struct FailedAt {
 }
 
 impl FailedAt {
-    /// Whether no open task has failed anywhere.
+    /// Returns whether no open task has failed anywhere.
     pub fn is_empty(&self) -> bool {
         self.by_platform.is_empty()
     }
 
-    /// Open tasks that have failed on the platform.
+    /// Returns the open tasks that have failed on the platform.
     pub fn on_platform(&self, id: PlatformId) -> Option<&TaskSet> {
         self.by_platform.get(&id)
     }
 
-    /// Open tasks that have failed on the node.
+    /// Returns the open tasks that have failed on the node.
     pub fn on_node(&self, id: NodeId) -> Option<&TaskSet> {
         self.by_node.get(&id)
     }
 
-    /// Open tasks that have failed at the pilot.
+    /// Returns the open tasks that have failed on the pilot.
     pub fn at_pilot(&self, id: PilotId) -> Option<&TaskSet> {
         self.by_pilot.get(&id)
     }
 
-    /// All of them.
+    /// Returns all open tasks that have failed.
     pub fn all(&self) -> TaskSet {
         let mut all = TaskSet::new();
         self.by_platform.values().for_each(|tasks| all.insert_all(tasks));
         all
     }
 
-    /// The task has failed there. `places`: where it failed before, oldest first.
+    /// Notes that the task has failed at `place`. `places`: where it failed before, oldest first.
     pub(in crate::engine) fn note(&mut self, index: u64, place: Place, places: &mut Vec<Place>) {
         places.retain(|known| known.pilot != place.pilot);
         places.push(place);
@@ -143,14 +143,14 @@ impl FailedAt {
         }
     }
 
-    /// The task is open no more, or begins anew.
+    /// Forgets the places of a task that has ended or starts anew.
     pub(in crate::engine) fn forget(&mut self, index: u64, places: &mut Vec<Place>) {
         while let Some(place) = places.pop() {
             self.drop_place(index, place, places);
         }
     }
 
-    /// The task has not failed there any more, but at these other places.
+    /// Forgets one place of a task that has also failed at the other places.
     fn drop_place(&mut self, index: u64, place: Place, others: &[Place]) {
         remove(&mut self.by_pilot, place.pilot, index);
         if !others.iter().any(|other| other.node == place.node) {

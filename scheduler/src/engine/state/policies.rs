@@ -2,10 +2,10 @@
 
 use crate::engine::interface::views::policies::PolicyChange;
 
-/// Changes that are remembered.
+/// Number of changes that are kept.
 const N_CHANGES_MAX: usize = 100;
 
-/// One more change; of many the oldest is forgotten.
+/// Adds a change and forgets the oldest if there are too many.
 pub(in crate::engine) fn remember(changes: &mut Vec<PolicyChange>, change: PolicyChange) {
     if changes.len() >= N_CHANGES_MAX {
         changes.remove(0);

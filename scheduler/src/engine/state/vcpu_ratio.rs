@@ -1,20 +1,20 @@
-//! The ratio of vCPUs to cores of each platform.
+//! The vCPU ratio of each platform.
 
 use crate::engine::interface::platform::scaling::{Provider, Ratio, ScalingChange, ScalingWay};
 
-/// Changes that are remembered, of each platform.
+/// Number of changes that are kept for each platform.
 const N_CHANGES_MAX: usize = 100;
 
-/// How it stands with a platform's vCPUs.
+/// The recorded state of a platform's vCPU ratio.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Scaled {
-    /// vCPUs of a core.
+    /// The vCPU ratio.
     pub ratio: Ratio,
-    /// How that is carried out.
+    /// The way in which it is applied.
     pub by: ScalingWay,
     /// The last changes, oldest first.
     pub changes: Vec<ScalingChange>,
-    /// What the hosts had that were changed, and what they are to have in the end.
+    /// The hosts that were changed, with the ratios that must be restored in the end.
     pub former: Vec<Provider>,
 }
 
@@ -33,7 +33,7 @@ impl Scaled {
         self.changes.push(change.clone());
     }
 
-    /// vCPUs that pilots offer for each that they have.
+    /// Returns the ratio that pilots apply to their slots.
     pub(in crate::engine) fn of_pilots(&self) -> Ratio {
         if self.by == ScalingWay::Slots { self.ratio } else { Ratio::ONE }
     }

@@ -7,10 +7,10 @@ use crate::engine::{
     record::weight_policy::{TaskClass, WeightPolicyState},
 };
 
-/// Changes that are remembered.
+/// Number of changes that are kept.
 const N_CHANGES_MAX: usize = 200;
 
-/// What the records tell of weights.
+/// The recorded history of weights.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct WeightLog {
     changes: VecDeque<WeightChange>,
@@ -18,12 +18,12 @@ pub struct WeightLog {
 }
 
 impl WeightLog {
-    /// The last changes, oldest first.
+    /// Returns the last changes, oldest first.
     pub fn changes(&self) -> impl DoubleEndedIterator<Item = &WeightChange> {
         self.changes.iter()
     }
 
-    /// The law that went on from job to job last.
+    /// Returns the last recorded state of a policy that carries over from job to job.
     pub fn law(&self) -> Option<&WeightPolicyState> {
         self.law.as_ref()
     }

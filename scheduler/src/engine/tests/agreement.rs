@@ -1,4 +1,4 @@
-//! Pilots that do not agree with the manager, and those who speak in their names.
+//! Pilots whose state differs from the manager's, and impostors that use their sessions.
 
 use super::*;
 use crate::{
@@ -6,7 +6,8 @@ use crate::{
     pull::{Held, Holdings, Tally},
 };
 
-/// A pilot with two cores that came some time after the manager's start and was sent two of these tasks.
+/// Returns a pilot with two cores that registered some time after the manager's start and was sent two of the
+/// tasks.
 fn scene_of(n_tasks: u64) -> (Scene, JobId, PilotId) {
     let mut scene = Scene::new();
     scene.wait(1);
@@ -71,7 +72,7 @@ fn reports_of_a_pilot_of_before_go_on_after_what_the_store_forgot_and_only_there
     scene.engine = Engine::restore(Settings::default(), 2, scene.now, scene.records.clone());
     let of_2 = |pull| Pull { epoch: 2, ..pull };
     let asked = scene.pull(pilot, of_2(hungry())).and_then(|answer| answer.resync);
-    // The manager of before had acknowledged eight reports.
+    // The manager before the restart had acknowledged eight reports.
     scene.pull(pilot, Pull { epoch: 2, tally: tally(1, 8, 4), ..telling(asked, job, "1-3", "0") });
     let wrong = scene.pull(pilot, of_2(report(7, vec![successes(job, "0")]))).unwrap();
     assert_eq!(wrong.acknowledged, 0, "one that came late");
@@ -87,7 +88,7 @@ fn what_a_pilot_does_not_hold_runs_elsewhere() {
     let (mut scene, job, pilot) = scene_of(2);
     let other = scene.pilot(2);
     assert_eq!(scene.take(other), []);
-    // Somebody who has its session has reported in its name, or has taken its tasks from the manager.
+    // An impostor has reported with the pilot's session, or has taken its tasks from the manager.
     let answer = scene.pull(pilot, Pull { part_seen: 1, tally: tally(1, 0, 0), ..hungry() }).unwrap();
     assert!(answer.resync.is_some());
     assert_eq!((doubts(&scene), scene.take(other)), (vec![Doubt::Step], vec![]), "not before it has said so");
@@ -183,7 +184,7 @@ fn what_a_pilot_that_was_given_up_has_done_is_taken_when_it_comes_back() {
     let told = scene.pull(pilot, Pull { report: pull.report, ..telling(asked, job, "", "0") }).unwrap();
     assert_eq!((told.acknowledged, doubts(&scene)), (1, vec![]));
     assert!(scene.counts(job).ends_with(" d1 f0 c0"), "{}", scene.counts(job));
-    // It says the same of what it never had.
+    // It says the same of a task that it never had.
     scene.wait_awake(200);
     let second = scene.submit(super::job(1));
     let asked = scene.pull(pilot, hungry()).and_then(|answer| answer.resync);
@@ -210,7 +211,7 @@ fn a_pilot_that_comes_back_when_its_job_is_over_is_not_doubted() {
     let told = scene.pull(pilot, Pull { report: pull.report, ..telling(asked, job, "1", "0") }).unwrap();
     assert_eq!((told.acknowledged, doubts(&scene)), (1, vec![]));
     assert!(commands(&told).contains(&PilotCommand::Kill { job, tasks: set("1") }), "{told:?}");
-    // What it has answered for it may not say again.
+    // It must not mention a task again that it has answered for.
     scene.wait_awake(200);
     let asked = scene.pull(pilot, hungry()).and_then(|answer| answer.resync);
     scene.pull(pilot, telling(asked, job, "", "0"));
@@ -250,7 +251,7 @@ fn a_pilot_whose_registration_the_store_has_forgotten_is_asked_what_it_has_done(
     let (allocation, tag) = scene.submissions().remove(0);
     scene.say(|_| Event::AllocationAnswered { allocation, outcome: SubmitOutcome::Accepted("7".into()) });
     scene.now = scene.now + Span::from_secs(100);
-    // It came and was sent tasks after the backup.
+    // The pilot registered and was sent tasks after the backup.
     scene.engine = Engine::restore(Settings::default(), 2, scene.now, scene.records.clone());
     scene.wait(1);
     let node = NodeFacts { capacity: Resources::cores(2), ..NodeFacts::default() };
@@ -267,7 +268,7 @@ fn a_pilot_whose_registration_the_store_has_forgotten_is_asked_what_it_has_done(
     assert_eq!((answer.acknowledged, &*scene.counts(job)), (3, "active w0 p1 d1 f0 c0"));
 }
 
-/// What it is answered that comes with the session of its first registration, or with another one.
+/// Returns the answer to a pull with the session of the first registration, or with another one.
 fn answered(scene: &mut Scene, pilot: PilotId, session: u64) -> Option<Answer> {
     let pull = Box::new(Pull { session_nonce: Some(session), ..hungry() });
     scene.say(|request| Event::Pulled { request, pilot, pull })

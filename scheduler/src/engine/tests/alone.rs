@@ -1,22 +1,22 @@
-//! Pilots that are lost with several tasks: none is set aside that does not take a pilot down by itself.
+//! Pilots that are lost with several tasks: only tasks that alone cause the loss of a pilot are quarantined.
 
 use std::collections::BTreeSet;
 
 use super::*;
 use crate::pull::LeaveReason;
 
-/// How the batch system ends the batch job of a pilot whose tasks take too much memory together.
+/// The way in which the batch system ends the batch job of a pilot whose tasks use too much memory together.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Killer {
-    /// A signal to all processes, which the pilot has time to tell of: of each task in a report of its own.
+    /// A signal to all processes: the pilot has time to report the end of each task, in a report of its own.
     OneByOne,
-    /// The same, of all tasks in one report.
+    /// The same, with all tasks in one report.
     AtOnce,
-    /// All processes at once, the pilot among them.
+    /// A kill of all processes at once, the pilot's included.
     Forced,
 }
 
-/// What came of a job whose tasks run on pilots of so many cores.
+/// The course of a job whose tasks run on pilots with several cores.
 struct Course {
     scene: Scene,
     job: JobId,
@@ -24,8 +24,8 @@ struct Course {
     n_pilots: usize,
 }
 
-/// Runs a job of `n_tasks` on one pilot after the other until it is over. A pilot's batch job is ended when the tasks
-/// that run there need more than `memory` together.
+/// Runs a job of `n_tasks` tasks on one pilot after the other until it has ended. A pilot's batch job is
+/// ended when its running tasks need more than `memory` together.
 fn run(n_tasks: u64, cores: u32, memory: u64, needs: impl Fn(u64) -> u64, killer: Killer) -> Course {
     let mut scene = Scene::new();
     let job = scene.submit(JobRequest { crash_limit: 5, ..job(n_tasks) });
@@ -96,11 +96,11 @@ const KILLERS: [Killer; 3] = [Killer::OneByOne, Killer::AtOnce, Killer::Forced];
 #[test]
 fn tasks_that_need_too_much_memory_together_run_with_fewer_beside_them_and_none_fails() {
     for killer in KILLERS {
-        // Each alone is far within the limit; two are over it.
+        // One task is far within the limit; two exceed it.
         let Course { mut scene, job, n_ended, .. } = run(6, 2, 100, |_| 60, killer);
         assert_eq!(scene.counts(job), "done w0 p0 d6 f0 c0", "{killer:?}");
         assert!(n_ended <= 6, "{n_ended} batch jobs were ended by {killer:?}: two for each pair are enough");
-        // Five are over it, four are not.
+        // Five tasks exceed the limit, four do not.
         let Course { mut scene, job, n_ended, .. } = run(16, 8, 100, |_| 22, killer);
         assert_eq!(scene.counts(job), "done w0 p0 d16 f0 c0", "{killer:?}");
         assert!(n_ended <= 8, "{n_ended} batch jobs were ended by {killer:?}");
@@ -131,7 +131,8 @@ fn two_hogs_are_found_and_nobody_else() {
     }
 }
 
-/// A job of six with tasks 0 and 1 to run alone: pilots of two cores were lost with both, then with each and another.
+/// Returns a job of six tasks of which 0 and 1 must run alone: pilots were lost with both, then with each and
+/// another.
 fn with_two_to_run_alone() -> (Scene, JobId) {
     let mut scene = Scene::new();
     let id = scene.submit(JobRequest { crash_limit: 2, ..job(6) });
@@ -164,7 +165,7 @@ fn a_task_that_runs_alone_has_its_pilot_for_itself_and_others_go_elsewhere() {
     let index = *tasks_of(&first).first().expect("a task");
     let answer = scene.done(pilots[0], id, &index.to_string());
     assert!(!bundles(&answer).is_empty(), "once it has ended the pilot is served as before");
-    // That one is lost by itself: it is the task's doing.
+    // The pilot is lost with this task alone: the task is the cause.
     scene.wait_awake(200);
     assert_eq!(scene.engine.durable().jobs()[&id].failed, set("1"));
 }
@@ -172,7 +173,7 @@ fn a_task_that_runs_alone_has_its_pilot_for_itself_and_others_go_elsewhere() {
 #[test]
 fn where_no_pilot_is_empty_one_is_emptied_for_a_task_that_runs_alone() {
     let (mut scene, id) = with_two_to_run_alone();
-    // Each has a long task of another job, which came before.
+    // Each pilot has a long task of another job, which is older.
     let long = scene.submit(JobRequest { priority: 9, ..job(2) });
     scene.change(id, JobChange::Pause);
     let pilots = [scene.pilot(2), scene.pilot(2)];

@@ -1,4 +1,5 @@
-//! Attempts: results count once, each kind of failure has its budget, crashes lead to quarantine.
+//! Attempts: results count once, each kind of failure has its own limit of retries, and crashes lead to
+//! quarantine.
 
 use super::*;
 use crate::pull::{Held, Holdings};
@@ -253,7 +254,7 @@ fn a_result_of_before_does_not_count_for_a_new_lease() {
     assert_eq!(scene.take(other), []);
 }
 
-/// Says what the pilot holds when asked: only results not yet reported.
+/// Tells the manager, when asked, that the pilot holds only results that are not yet reported.
 fn tell_unreported(scene: &mut Scene, pilot: PilotId, job: JobId, tasks: &str) {
     let none = TaskSet::new;
     tell(scene, pilot, Held { job, queued: none(), running: none(), unreported: set(tasks) });
@@ -293,7 +294,7 @@ fn nor_does_that_of_a_task_which_still_ran_when_its_pilot_said_what_it_holds() {
         scene.fail(other, job, 0, FailureKind::Exit { code: 1 });
         assert_eq!(scene.counts(job), "failed w0 p0 d0 f1 c0");
         scene.change(job, JobChange::Retry(Some(set("0"))));
-        // What it says was on its way all that time: the task has ended since, before the retry.
+        // This answer was on its way all the time: the task has ended since, before the retry.
         let (now, later) = if is_running { ("0", "") } else { ("", "0") };
         tell(
             &mut scene,

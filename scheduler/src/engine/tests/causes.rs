@@ -1,4 +1,4 @@
-//! Failures of a platform that one cause makes at once count as one.
+//! Several failures of a platform at the same time with one cause count as one.
 
 use super::{platform_failures::asked_for_ten, *};
 use crate::{
@@ -6,7 +6,7 @@ use crate::{
     ids::{AllocationId, PlatformId},
 };
 
-/// A platform that was asked for ten pilots at once, which it has accepted.
+/// Returns a platform that was asked for ten pilots at once and has accepted all requests.
 fn with_ten() -> (Scene, Vec<(AllocationId, String)>) {
     let (mut scene, asked) = asked_for_ten();
     asked.iter().for_each(|(allocation, _)| scene.answered(*allocation));
@@ -30,7 +30,7 @@ fn entry(tag: &str, words: Option<&str>) -> ListedAllocation {
     }
 }
 
-/// How long after now the platform is asked for the next allocation; within ten minutes. Listings show nothing.
+/// Returns the time until the next request to the platform, within ten minutes of empty listings.
 fn asked_again_after(scene: &mut Scene) -> Option<Span> {
     let (start, end) = (scene.now, scene.now + Span::from_secs(600));
     if scene.n_asked() > 0 {

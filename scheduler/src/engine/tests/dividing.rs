@@ -1,4 +1,4 @@
-//! The distribution layer: what of each application is meant for which platform.
+//! The layer `distribution`: the part of each application's tasks that is meant for each platform.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use crate::{
     pull::Holdings,
 };
 
-/// Seconds of a task of each application on each platform.
+/// Runtime of a task in seconds, by application and platform.
 const WALLS: [[u64; 2]; 2] = [[1, 4], [4, 1]];
 
 fn dividing(distribution: Option<Distribution>) -> Two {
@@ -31,19 +31,19 @@ impl Two {
         self.scene.wait(2);
         let submit = |(application, n): &(&str, u64)| self.scene.submit(of_user("ada", application, *n));
         let jobs = sizes.iter().map(submit).collect();
-        // Those that came after the first are divided a moment later.
+        // Jobs after the first are divided a moment later.
         self.scene.wait(1);
         jobs
     }
 
-    /// Tasks of a job that a platform's pilot holds.
+    /// Returns the tasks of a job that a platform's pilot holds.
     pub(super) fn held(&self, place: usize, job: JobId) -> TaskSet {
         let leases = &self.scene.engine.live.pilots[&self.pilots[place]].leases;
         leases.get(&job).cloned().unwrap_or_default()
     }
 
-    /// Tasks of each job (row; docking is the first) that each platform's pilot ran, and after how many seconds all
-    /// had ended. The pilot of the second asks first.
+    /// Returns how many tasks of each job (row; docking first) each platform's pilot ran, and the seconds
+    /// until all had ended. The second platform's pilot asks first.
     fn worked_off(&mut self, jobs: &[JobId]) -> (Vec<[u64; 2]>, u64) {
         let mut ran = vec![[0; 2]; jobs.len()];
         let mut begun = BTreeMap::<(usize, usize, u64), u64>::new();
@@ -89,7 +89,7 @@ fn each_law_divides_as_it_says() {
         (Some(Distribution::CoreBased), (vec![[20, 20], [20, 20]], 25)),
         (Some(Distribution::Profile), (vec![[32, 8], [8, 32]], 16)),
         (Some(Distribution::Adaptive2016), (vec![[32, 8], [8, 32]], 16)),
-        // The one that is slow at the first asks first, and then both are of those who hold less.
+        // The second pilot asks first and gets docking, which is slow there; the first gets search.
         (None, (vec![[0, 40], [40, 0]], 40)),
     ] {
         let mut two = dividing(law);
@@ -102,7 +102,7 @@ fn each_law_divides_as_it_says() {
 fn who_has_done_its_own_takes_over_from_the_fullest() {
     let mut two = dividing(Some(Distribution::CoreBased));
     let jobs = two.submit_all(&[("docking", 40)]);
-    // Half of it takes the slow one 20 seconds.
+    // The slow platform would need 20 seconds for half of the tasks.
     let (ran, n_seconds) = two.worked_off(&jobs);
     assert_eq!((ran, n_seconds), (vec![[32, 8]], 8));
 }
@@ -131,7 +131,7 @@ fn what_nobody_takes_where_it_is_fast_is_taken_where_it_is_slow() {
 }
 
 impl Two {
-    /// The pilot of the second platform leaves, and another one comes.
+    /// Replaces the pilot of the second platform by a new one.
     fn replace_second(&mut self) {
         self.scene.leaves(self.pilots[1]);
         self.scene.wait_awake(0);
@@ -176,7 +176,7 @@ fn tasks_that_are_lost_with_pilots_count_against_their_platform_unless_they_come
     assert_eq!(lost(&two), Some(0.0), "it still runs them");
 }
 
-/// Two platforms; on the first ada has used up what she may.
+/// Returns two platforms; ada has used up her core-hours on the first.
 fn with_nothing_left_on_the_first() -> Two {
     let mut two = dividing(Some(Distribution::Adaptive));
     let limits = PlatformLimits { user_core_time_max: Some(Span::from_secs(1)), ..PlatformLimits::default() };
@@ -222,7 +222,7 @@ fn declare(scene: &mut Scene, application: &str, job_type: JobType, times: &[(&s
 #[test]
 fn who_wants_little_does_not_wait_behind_who_wants_much_for_what_suits_all_together() {
     let mut two = dividing(Some(Distribution::Adaptive));
-    // A platform where nothing is quick, and one where all is and one thing is very.
+    // On one platform all tasks are slow, on the other all are fast, one kind very much so.
     declare(&mut two.scene, "fold", JobType::CpuBound, &[("a", 30), ("b", 10)]);
     declare(&mut two.scene, "scan", JobType::IoBound, &[("a", 60), ("b", 1)]);
     let much = two.scene.submit(of_user("bob", "scan", 100_000));
@@ -360,7 +360,7 @@ fn a_platform_that_fails_loses_its_weight_and_regains_it() {
 #[test]
 fn who_may_not_run_where_it_is_fast_does_not_wait_for_ever_beside_others_who_may() {
     let mut two = dividing(Some(Distribution::Adaptive));
-    // Where docking is fast bob has no budget left; ada's few tasks go on and on there.
+    // Bob has used up his core-hours where docking is fast; ada's few tasks go on there for long.
     let limits = PlatformLimits { user_core_time_max: Some(Span::from_secs(2)), ..PlatformLimits::default() };
     two.scene.attach(PlatformSpec { name: "a".into(), n_pilots_min: 1, limits, ..platform(1, 4) });
     let spent = two.scene.submit(of_user("bob", "docking", 2));
@@ -399,7 +399,7 @@ fn a_platform_that_was_mended_is_tried_while_others_are_busy() {
         for index in held.indices() {
             two.scene.fail(two.pilots[0], job, index, FailureKind::Exit { code: 1 });
         }
-        // The other one has some that last.
+        // The other pilot has some tasks that take long.
         two.scene.take(two.pilots[1]);
         if second == 12 {
             let why = two.scene.explain(Query::ExplainJob(job));
@@ -434,7 +434,7 @@ fn loads_move_the_weights_of_2016_and_they_stay_moved_for_what_comes_later() {
     two.submit_all(&[("docking", 40)]);
     assert_eq!(weights(&two, "docking"), [70.0, 30.0], "64 and 16 wait");
     two.submit_all(&[("search", 4)]);
-    // 65 and 19 wait, the threshold is 28.
+    // 65 and 19 tasks wait, the threshold is 28.
     assert_eq!(weights(&two, "docking"), [60.0, 40.0]);
     assert_eq!(weights(&two, "search"), [10.0, 90.0]);
 }
@@ -451,7 +451,7 @@ fn a_ration_is_for_all_jobs_of_a_kind_together() {
         }
         two.scene.wait_awake(1);
     }
-    // Brief ones: many would be sent ahead.
+    // The tasks are short: many would be prefetched.
     let short: Vec<JobId> = two.submit_all(&[("docking", 1000), ("docking", 1000)]);
     for id in &short {
         two.scene.take(two.pilots[1]);
@@ -467,7 +467,7 @@ fn a_ration_is_for_all_jobs_of_a_kind_together() {
 }
 
 impl Two {
-    /// The manager dies and is started again; both pilots come back and say that they hold nothing.
+    /// Restarts the manager after a crash; both pilots come back and say that they hold nothing.
     fn restart(&mut self) {
         let (settings, epoch) = (self.scene.engine.settings, self.scene.engine.live.epoch + 1);
         self.scene.engine = Engine::restore(settings, epoch, self.scene.now, self.scene.records.clone());
@@ -482,7 +482,7 @@ impl Two {
         self.scene.wait_awake(2);
     }
 
-    /// The weights of an application's tasks on the two platforms, in hundredths.
+    /// Returns the weights of an application's tasks on the two platforms, in hundredths.
     fn hundredths(&self, application: &str) -> Option<Vec<u64>> {
         let rows = &self.scene.engine.live.plan.quotas.rows;
         let row = rows.iter().find(|row| row.kind.application == application)?;
@@ -502,7 +502,7 @@ fn how_weights_have_moved_and_why_outlives_the_manager() {
     assert_eq!(two.hundredths("docking"), Some(expected.clone()));
     let history = two.history();
     assert_eq!((history.len(), &history[0].causes[..]), (1, &[WeightCause::First][..]));
-    // Attempts fail where it is fast: weights move, no sooner than five seconds after.
+    // Attempts fail on the fast platform: the weights change, at the earliest five seconds later.
     two.scene.take(two.pilots[0]);
     for index in two.held(0, first[0]).indices() {
         two.scene.fail(two.pilots[0], first[0], index, FailureKind::Exit { code: 1 });
@@ -530,7 +530,7 @@ fn weights_that_a_guess_has_moved_say_so() {
     two.submit_all(&[("scan", 400)]);
     two.scene.wait_awake(6);
     assert_eq!(two.hundredths("scan"), Some(vec![20, 80]));
-    // The same time of it where it is known: the other is guessed by its type alone.
+    // The runtime on the known platform stays: the other one is guessed from the type alone.
     declare(&mut two.scene, "scan", JobType::CpuBound, &[("a", 8)]);
     two.scene.wait_awake(40);
     assert_eq!(two.hundredths("scan"), Some(vec![80, 20]));
@@ -558,7 +558,7 @@ fn what_loads_have_moved_outlives_the_manager() {
     );
     two.restart();
     assert_eq!(two.hundredths("docking"), Some(moved), "nothing has come since");
-    // What comes next goes on from there.
+    // The next job continues from that state.
     two.submit_all(&[("search", 10)]);
     assert_eq!(two.scene.engine.live.plan.quotas.law.as_ref().map(|state| state.law.threshold()), Some(70.0));
 }

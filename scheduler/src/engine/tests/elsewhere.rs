@@ -1,9 +1,10 @@
-//! Retries go elsewhere; pilots that fail what others can do get little; batch jobs that a task makes end.
+//! Retries run elsewhere; pilots that fail tasks which others can run get few; tasks that end their batch
+//! jobs.
 
 use super::{ends::listed_as_ended, limits::HOUR, *};
 use crate::{engine::record::DrainCause, ids::PlatformId, pull::LeaveReason};
 
-/// A platform of that name with one pilot of one core; the platform's number counts from 1.
+/// Returns a pilot with one core on the platform of that name; platform ids count from 1.
 pub(super) fn pilot_of(scene: &mut Scene, name: &str, hostname: &str) -> PilotId {
     let known = scene.engine.durable().platforms().values().find(|spec| spec.name == name);
     let n = known.map_or(0, |spec| spec.n_pilots_min) + 1;
@@ -119,7 +120,7 @@ fn of_many_tasks_that_wait_for_another_platform_one_at_a_time_shows_whether_the_
         let mut given = scene.take(bad);
         while let Some((_, tasks)) = given.first() {
             n_tried.push(second);
-            // It is mended.
+            // The pilot's node works again.
             given = bundles(&scene.done(bad, job, tasks));
         }
     }
@@ -176,7 +177,7 @@ fn a_pilot_whose_programs_fail_while_others_succeed_gets_one_task_at_a_time_and_
     assert_eq!((shown.error_rate, shown.node_error_rate), (Some(1.0), Some(1.0)));
     scene.wait_awake(1);
     assert_eq!(scene.take(bad).len(), 1, "one task to show that it is mended");
-    // What failed there is done elsewhere.
+    // Tasks that failed there succeed elsewhere.
     for index in 0..=3 {
         if scene.engine.durable().jobs()[&job].troubled.contains_key(&index) || index == 0 {
             scene.done(good, job, &index.to_string());
@@ -222,8 +223,8 @@ fn a_pilot_that_is_doubted_is_trusted_again_after_one_success() {
     assert!(!bundles(&answer).is_empty(), "it goes on at once");
 }
 
-/// The batch job of a pilot that runs the tasks is ended: those end by the signal, the pilot leaves, and the platform says
-/// that it has ended, and not why.
+/// Ends the batch job of a pilot that runs the tasks: they end by the signal, the pilot leaves, and the
+/// platform reports the end without a reason.
 fn batch_job_ends(scene: &mut Scene, pilot: PilotId, job: JobId, tasks: &[u64]) {
     let failure =
         |index: &u64| Failure { index: *index, kind: FailureKind::Preempted, usage: Usage::default() };
@@ -373,7 +374,7 @@ fn a_pilot_that_speaks_is_there_whatever_the_listing_says() {
     assert_eq!(views.len(), 4);
     assert!(views[0].why.as_ref().is_some_and(|why| why.contains("does not list it")), "{views:?}");
     assert!(scene.counts(job).contains("p8"), "{}", scene.counts(job));
-    // Silent ones are gone at once.
+    // Silent pilots are lost at once.
     scene.wait_awake(1);
     scene.listed(&[]);
     assert_eq!(scene.engine.durable().allocation_counts(PlatformId(1)).n_live, scene.n_asked());

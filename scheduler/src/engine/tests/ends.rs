@@ -1,4 +1,4 @@
-//! Which ends of batch jobs count toward `crash_limit`, what is listed where, and batch jobs that are held.
+//! Ends of batch jobs that count toward `crash_limit`, listings to be compared, and held batch jobs.
 
 use super::{
     limits::{HOUR, limited},
@@ -10,7 +10,7 @@ use crate::{
     pull::LeaveReason,
 };
 
-/// A pilot of one core on the platform `here` that takes tasks; its allocation.
+/// Returns a pilot with one core on the platform `here` that has a task, and its allocation.
 fn pilot_with_work(scene: &mut Scene) -> (PilotId, AllocationId) {
     let n = scene.engine.durable().pilots().len();
     let capacity = Resources::cores(1);
@@ -23,7 +23,7 @@ fn tag_of(scene: &Scene, allocation: AllocationId) -> String {
     scene.engine.durable().allocations()[&allocation].tag.clone()
 }
 
-/// A listing later that shows the allocation as ended, in these words if there are any, and nothing else.
+/// Sends a later listing that shows only the allocation, as ended, with these words if any.
 pub(super) fn listed_as_ended(scene: &mut Scene, allocation: AllocationId, words: Option<&str>) {
     scene.wait_awake(20);
     let ended = ListedAllocation {
@@ -38,13 +38,14 @@ pub(super) fn listed_as_ended(scene: &mut Scene, allocation: AllocationId, words
     scene.say(|_| Event::PlatformListed { platform: PlatformId(1), asked_at, result });
 }
 
-/// How often a task's batch job ends in these words, all processes killed at once, until it is set aside.
+/// Returns how often a task's batch job, killed with all processes, ends in these words until the task is
+/// quarantined.
 fn n_killed_until_set_aside(words: &str, n_max: usize) -> usize {
     let mut scene = Scene::new();
     let job = scene.submit(JobRequest { crash_limit: 5, ..job(1) });
     for n in 1..=n_max {
         let (pilot, allocation) = pilot_with_work(&mut scene);
-        // Where pilots are ended as soon as they come, the next one is asked for ever later.
+        // If pilots end as soon as they come, the next ones are requested at growing intervals.
         for _ in 0..4 {
             scene.now = scene.now + Span::from_secs(20);
             scene.pull(pilot, Pull { running: vec![(job, set("0"))], ..hungry() });
@@ -74,7 +75,7 @@ fn why_a_batch_job_ended_is_told_by_its_pilot() {
     assert_eq!(why, "its platform says that it has ended: NODE_FAIL");
 }
 
-/// The batch job of a pilot that runs a task is ended: the task ends by the signal, and the pilot leaves.
+/// Ends the batch job of a pilot that runs a task: the task ends by the signal, and the pilot leaves.
 fn is_ended(scene: &mut Scene, pilot: PilotId, job: JobId, index: u64) {
     scene.fail(pilot, job, index, FailureKind::Preempted);
     let reason = LeaveReason::Signalled;
@@ -165,13 +166,13 @@ fn a_listing_is_asked_with_the_ids_of_all_that_may_be_there() {
         panic!("no listing is asked for");
     };
     assert_eq!(known(&mut scene), ["1001;hpc2", "1002;hpc2"]);
-    // Another manager on the same store.
+    // Another manager uses the same store.
     scene.engine = Engine::restore(Settings::default(), 2, scene.now, scene.records.clone());
     scene.attach(PlatformSpec { n_pilots_min: 2, ..limited(PlatformLimits::default()) });
     assert_eq!(known(&mut scene), ["1001;hpc2", "1002;hpc2"]);
 }
 
-/// A listing that shows allocations of these tags, in these words of why they wait.
+/// Sends a listing that shows allocations with these tags and the reasons why they wait.
 fn listed_in_words(scene: &mut Scene, waiting: &[(String, &str)]) {
     let entry = |(tag, words): &(String, &str)| ListedAllocation {
         tag: tag.clone(),
@@ -226,8 +227,9 @@ fn an_allocation_that_is_held_for_long_is_replaced_once_and_counts_toward_limits
     assert!(advice.starts_with("it has been held for ten minutes and counts toward limits only"), "{advice}");
 }
 
-/// Twenty batch jobs are ended early, one after the other, with a task that succeeds in the next one; then so much time
-/// goes by, and another task has each of its batch jobs ended. How many that are until it is set aside.
+/// Ends twenty batch jobs early, one after the other, each with a task that succeeds in the next one, and
+/// lets `pause` pass. Then another task has all its batch jobs ended: returns their number until it is
+/// quarantined.
 fn n_ends_until_set_aside_after_innocent_ones(pause: Span) -> usize {
     let mut scene = Scene::new();
     for _ in 0..20 {

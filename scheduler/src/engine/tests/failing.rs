@@ -1,11 +1,11 @@
-//! A job whose every task fails is done as quickly as one whose tasks succeed, but no node that fails everything gets
-//! more than it can begin.
+//! A job whose tasks all fail ends as quickly as one whose tasks succeed, but a node that fails all tasks
+//! gets no more than it can start.
 
 use super::{elsewhere::pilot_of, *};
 
 const MS: u64 = 1_000;
 
-/// Failures of all these tasks, a millisecond each.
+/// Returns failures of all these tasks, with a runtime of a millisecond each.
 fn failures(id: JobId, tasks: &str) -> JobReport {
     let usage = Usage { wall_us: MS, ..Usage::default() };
     let failed = |index| Failure { index, kind: FailureKind::Exit { code: 1 }, usage };

@@ -1,4 +1,4 @@
-//! Allocations whose platform has another adapter or another host than when they were asked for, and stores that are only
+//! Allocations whose platform has another backend or host than at their request, and stores that are only
 //! read.
 
 use super::*;
@@ -8,7 +8,7 @@ use crate::{
     pull::LeaveReason,
 };
 
-/// A batch system at that host.
+/// Returns a batch system at that host.
 fn slurm_at(host: &str) -> PlatformSpec {
     PlatformSpec {
         adapter: "slurm".into(),
@@ -20,7 +20,7 @@ fn slurm_at(host: &str) -> PlatformSpec {
     }
 }
 
-/// Two allocations that wait in the batch system of `one`; their tags.
+/// Returns two allocations that wait in the batch system of host `one`, by tag.
 fn two_wait() -> (Scene, Vec<String>) {
     let mut scene = Scene::new();
     scene.attach(slurm_at("one"));
@@ -39,7 +39,8 @@ fn listed(scene: &mut Scene, tags: &[String]) {
     scene.listed(&tags);
 }
 
-/// Another manager, to which the platform is this. What it asks for is accepted; gives what it had cancelled meanwhile.
+/// Continues with another manager and this platform, and accepts its requests. Returns the ids cancelled
+/// meanwhile.
 fn goes_on_with(scene: &mut Scene, spec: PlatformSpec) -> Vec<String> {
     scene.restart();
     scene.attach(spec);
@@ -60,7 +61,7 @@ fn goes_on_with(scene: &mut Scene, spec: PlatformSpec) -> Vec<String> {
     cancelled
 }
 
-/// As time passes: what is cancelled meanwhile.
+/// Returns the ids that are cancelled while time passes.
 fn cancelled_within(scene: &mut Scene, seconds: u64) -> Vec<String> {
     let (end, mut cancelled) = (scene.now + Span::from_secs(seconds), Vec::new());
     while let Some(due) = scene.engine.next_wakeup().filter(|due| *due <= end) {
@@ -98,10 +99,10 @@ fn allocations_of_another_adapter_or_host_are_neither_ended_nor_cancelled_by_the
             assert_eq!(shown.state, "queued", "{why}");
             assert!(why.contains("asked of slurm at one") && why.contains(said), "{why}");
         }
-        // What is asked for now has the places of the platform.
+        // New requests have all places of the platform.
         assert_eq!(scene.engine.durable().allocations().len(), 4);
         assert_eq!(scene.engine.durable().allocation_counts(PlatformId(1)).n_there, 2);
-        // The end waits for none of them, and tells of them.
+        // The shutdown does not wait for the old allocations, and reports them.
         let answer = scene.say(|request| Event::ShutdownAsked { request, is_urgent: false });
         let Some(Answer::ShutDown(left)) = answer else { panic!("{answer:?}") };
         assert_eq!(scene.cancelled(), ["b3", "b4"]);
@@ -148,7 +149,7 @@ fn a_pilot_of_an_allocation_that_was_left_behind_works_and_is_not_cancelled_when
     let (mut scene, tags) = two_wait();
     scene.restart();
     scene.attach(slurm_at("two"));
-    // Until then tasks are withheld for pilots of before.
+    // Until then, tasks are withheld for pilots from before the restart.
     scene.wait_awake(70);
     let pilot = scene.register(&tags[0], NodeFacts { capacity: Resources::cores(1), ..NodeFacts::default() });
     assert_eq!(scene.take(pilot).len(), 1);

@@ -1,9 +1,9 @@
-//! Tasks that a pilot gives to another.
+//! Tasks that a pilot gives to another pilot.
 
 use super::*;
 use crate::policy::{Policies, stealing::PilotStealing};
 
-/// A report that gives these tasks to that pilot.
+/// Returns a report that gives these tasks to that pilot.
 fn gift(job: JobId, to: PilotId, tasks: &str) -> JobReport {
     JobReport { given: vec![(to, set(tasks))], ..JobReport::new(job) }
 }
@@ -13,7 +13,7 @@ fn holds(scene: &Scene, pilot: PilotId) -> String {
     state.map_or_else(String::new, |state| state.leases.values().map(ToString::to_string).collect())
 }
 
-/// A job whose tasks 0 to 3 the first of two pilots holds, while the second listens.
+/// Returns a job whose tasks 0 to 3 the first of two pilots holds, while the second has a parked pull.
 fn two() -> (Scene, JobId, PilotId, PilotId) {
     let mut scene = Scene::new();
     let (giver, other) = (scene.pilot(4), scene.pilot(4));
@@ -23,10 +23,10 @@ fn two() -> (Scene, JobId, PilotId, PilotId) {
     (scene, id, giver, other)
 }
 
-/// A job, its tasks, how many templates came along, and the attempts that are not first ones.
+/// A job, its tasks, the number of templates sent with them, and the attempts that are not the first.
 type Sent = (u64, String, usize, Vec<(u64, u32)>);
 
-/// What was sent in this step as given by another pilot, with the templates and attempts that came along.
+/// Returns the tasks sent in this step as gifts of another pilot, with templates and attempts.
 fn sent(scene: &Scene) -> Vec<Sent> {
     let answers = scene.effects.iter().filter_map(|effect| match effect {
         Effect::Answer { answer: Answer::Pull(answer), .. } => Some(answer),
@@ -160,7 +160,7 @@ fn who_is_to_have_a_task_that_is_cancelled_then_is_told_to_end_it() {
     assert!(answer.parts[0].commands.is_empty(), "it is told after the part that brought it");
 }
 
-/// Commands that say by which policy pilots steal.
+/// Returns the stealing policies that commands set.
 fn told(answer: &PullAnswer) -> Vec<PilotStealing> {
     let policies = commands(answer).into_iter().filter_map(|command| match command {
         PilotCommand::Steal { policy } => Some(policy),
@@ -189,7 +189,7 @@ fn pilots_are_told_by_which_policy_they_steal_when_they_come_and_when_it_changes
     assert_eq!(told(&scene.pull(pilot, hungry()).expect("an answer")), [PilotStealing::None]);
 }
 
-/// Commands to give tasks to others.
+/// Returns the pilots to which commands say to give tasks.
 fn asked(answer: &PullAnswer) -> Vec<PilotId> {
     let thieves = commands(answer).into_iter().filter_map(|command| match command {
         PilotCommand::Give { to } => Some(to),
@@ -218,17 +218,17 @@ fn who_cannot_reach_others_has_the_one_asked_at_which_most_waits() {
     assert_eq!(hunt(&mut scene, thief, None), passed_on(true));
     assert_eq!(told(pull(&mut scene, many, 1)), [thief]);
     assert_eq!(hunt(&mut scene, thief, None), passed_on(false), "not twice in a moment");
-    // That one has given nothing: the other one is next.
+    // The pilot has given nothing: the other one is next.
     pull(&mut scene, many, 2);
     later(&mut scene);
     assert_eq!(hunt(&mut scene, thief, None), passed_on(true));
     assert_eq!(told(pull(&mut scene, few, 1)), [thief]);
-    // Both were asked in vain: again where more waits.
+    // Both were asked in vain: the one with more waiting tasks is asked again.
     pull(&mut scene, few, 2);
     later(&mut scene);
     assert_eq!(hunt(&mut scene, thief, None), passed_on(true));
     assert_eq!(told(pull(&mut scene, many, 2)), [thief]);
-    // Who has not confirmed that it was asked is not asked again, and of tasks that run nothing can be given.
+    // A pilot that has not confirmed the command is not asked again, and running tasks cannot be given.
     later(&mut scene);
     scene.pull(few, Pull { part_seen: 2, running: vec![(id, set("4"))], ..hungry() });
     assert_eq!(hunt(&mut scene, thief, None), passed_on(false));

@@ -1,4 +1,4 @@
-//! Tasks that wait for others: when they begin, and what becomes of them when those fail.
+//! Dependencies: when dependent tasks start, and their fate when tasks fail.
 
 use proptest::prelude::*;
 
@@ -276,7 +276,7 @@ fn what_runs_whatever_happened_waits_for_the_ends_alone() {
     scene.take(pilot);
     assert_eq!(bundles(&scene.fail(pilot, jobs[0], 0, FailureKind::Exit { code: 1 })), []);
     assert_eq!(bundles(&scene.done(pilot, jobs[0], "1")), [(2, "0".into())]);
-    // What it waits for runs once more: so does it.
+    // A task runs again if a task on which it depends runs again.
     scene.change(jobs[0], JobChange::Retry(None));
     assert_eq!(scene.all_counts(&jobs), ["active w1 p0 d1 f0 c0", "active w1 p0 d0 f0 c0"]);
 }
@@ -315,7 +315,7 @@ fn a_cancelled_job_takes_those_with_it_that_wait_for_it() {
     });
     let first = TaskId { job: before, index: 0 };
     assert_eq!(cause, Some(crate::engine::record::CancelCause::Dependency(first)));
-    // What comes later finds it so.
+    // A job submitted later has the same fate.
     let late = scene.submit_all(vec![stage(1, vec![(On::Job(before), Edges::All)])]);
     assert_eq!(scene.counts(late[0]), "cancelled w0 p0 d0 f0 c1");
 }
@@ -344,7 +344,7 @@ fn no_pilot_is_asked_for_what_waits() {
     assert_eq!(scene.submissions().len(), 1);
 }
 
-/// A graph of a few stages, a quarter of whose edges are listed.
+/// Draws a workflow of a few stages; a quarter of their dependencies are listed.
 fn draw_stages(luck: &mut Rng) -> Vec<Stage> {
     let n_stages = luck.between(1, 5) as usize;
     let mut stages: Vec<Stage> = Vec::new();
@@ -378,7 +378,7 @@ fn draw_stages(luck: &mut Rng) -> Vec<Stage> {
     stages
 }
 
-/// Whether all that the task waits for has ended, well unless that does not matter.
+/// Returns whether all tasks on which the task depends have ended, successfully unless that does not matter.
 fn may_run(scene: &Scene, task: TaskId) -> bool {
     let jobs = scene.engine.durable().jobs();
     let job = &jobs[&task.job];
@@ -437,7 +437,7 @@ proptest! {
             held.retain(|task| scene.engine.durable().jobs()[&task.job].open.contains(task.index));
             held.retain(|task| scene.engine.live.pilots[&pilot].holds(*task));
         }
-        // Whatever is open at the end is held, ready, or waits for such.
+        // Every open task at the end is held, ready, or depends on such a task.
         let jobs = scene.engine.durable().jobs();
         let n_open: u64 = jobs.values().map(|job| job.open.len()).sum();
         let is_any_at_hand = !held.is_empty() || !scene.engine.live.ready.is_empty();
@@ -445,7 +445,7 @@ proptest! {
     }
 }
 
-/// Tasks of an answer's newest part.
+/// Returns the tasks of an answer's newest part.
 fn begun(scene: &Scene, answer: &PullAnswer) -> Result<Vec<TaskId>, TestCaseError> {
     let Some(part) = answer.parts.last() else { return Ok(Vec::new()) };
     let mut tasks = Vec::new();

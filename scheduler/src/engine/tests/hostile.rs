@@ -1,4 +1,5 @@
-//! Pilots that say what cannot be, and records that no engine would write: nothing breaks, nothing grows.
+//! Pilots that say impossible things, and records that no engine would write: nothing breaks, and nothing
+//! grows.
 
 use super::*;
 use crate::{
@@ -6,7 +7,7 @@ use crate::{
     pull::{Held, Holdings, LeaveReason},
 };
 
-/// After a restart the pilot tells this of the job, twice.
+/// Restarts the manager; the pilot then sends this state of the job twice.
 fn tell_twice(scene: &mut Scene, pilot: PilotId, job: JobId, running: TaskSet) {
     scene.engine = Engine::restore(Settings::default(), 2, scene.now, scene.records.clone());
     let asked = scene.pull(pilot, Pull { epoch: 2, ..hungry() }).and_then(|answer| answer.resync);

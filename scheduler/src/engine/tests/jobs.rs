@@ -1,4 +1,4 @@
-//! Jobs: from submission to the end, paused, cancelled, tried again.
+//! Jobs from submission to the end: paused, cancelled, retried.
 
 use super::*;
 use crate::pull::{Held, Holdings};
@@ -109,7 +109,7 @@ fn a_job_that_is_over_is_purged_and_its_number_is_not_given_out_again() {
     let no_job = Some(Answer::Refused(Refusal::NoJob(id)));
     assert_eq!(scene.say(|request| Event::Asked { request, query: Query::Job(id) }), no_job);
     assert_eq!(scene.change(id, purge()), no_job);
-    // What comes of it late is of nobody.
+    // Late results of its tasks belong to no job.
     scene.done(pilot, id, "1");
     scene.engine = Engine::restore(Settings::default(), 2, scene.now, scene.records.clone());
     assert_eq!(scene.submit(keyed()), JobId(id.0 + 1), "its key counts no more");

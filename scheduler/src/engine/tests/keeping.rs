@@ -1,4 +1,4 @@
-//! Nobody starves: cores are kept for whoever's turn it is and needs more of them than come free at once.
+//! No job starves: cores are reserved for the next job if it needs more than become free at once.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What operators allow of platforms, and ask of them and their allocations.
+//! Limits of platforms, and operators' requests about platforms and their allocations.
 
 use super::*;
 use crate::engine::interface::platform::price::{Money, Price};
@@ -10,7 +10,7 @@ use crate::{
 
 pub(super) const HOUR: u64 = 3600;
 
-/// Up to ten pilots of two cores that live an hour.
+/// Returns a platform with up to ten pilots of two cores and a walltime of an hour.
 pub(super) fn limited(limits: PlatformLimits) -> PlatformSpec {
     PlatformSpec { walltime: Some(Span::from_secs(HOUR)), limits, ..platform(10, 2) }
 }
@@ -66,7 +66,7 @@ impl Scene {
         self.submissions().len()
     }
 
-    /// Accepts what is asked for now; how many.
+    /// Accepts all present requests and returns their number.
     fn answered_all(&mut self) -> usize {
         let asked = self.submissions();
         asked.iter().for_each(|(allocation, _)| self.answered(*allocation));
@@ -163,7 +163,7 @@ fn a_minute_begins_with_the_answer_however_late_it_is() {
         scene.attach(limited(limits));
         scene.submit(job(100));
         let (allocation, _) = scene.submissions().remove(0);
-        // The worker carries it out behind a list that takes its time.
+        // The request waits behind a listing that takes long.
         scene.wait_awake(90);
         assert_eq!(scene.engine.durable().allocations().len(), 1, "it may be asked for just now");
         match is_refused {
@@ -220,7 +220,7 @@ fn a_budget_is_kept_for_what_is_there_and_spent_by_what_was() {
     let node = NodeFacts { capacity: Resources::cores(2), ..NodeFacts::default() };
     scene.register(&asked[0].1, node);
     scene.wait(HOUR / 2 - 2);
-    // A pilot that was heard within the last second may be there.
+    // A pilot that spoke within the last second may be there.
     scene.now = scene.now + Span::from_secs(1);
     scene.listed(&[&asked[1].1]);
     let view = match scene.change_platform(PlatformChange::Mode(PlatformMode::Active)) {
@@ -240,7 +240,7 @@ fn a_budget_is_kept_for_what_is_there_and_spent_by_what_was() {
     assert_eq!(scene.engine.durable().allocations().len(), 3, "and no fourth");
 }
 
-/// What of the budget is spent, when an allocation that nobody can say anything of is gone after half an hour.
+/// Returns the spent part of the budget after an allocation with an unknown state is gone after half an hour.
 fn spent_when_gone(become_unclear: impl FnOnce(&mut Scene, AllocationId)) -> f64 {
     let mut scene = Scene::new();
     let spec = limited(PlatformLimits { n_queued_max: Some(1), ..core_hours_max(8) });
@@ -275,8 +275,8 @@ fn what_may_have_run_unseen_counts_against_the_budget() {
     assert_eq!(spent_when_gone(restarted), 1.0);
 }
 
-/// What an allocation on such a platform took: it was asked for so long ago when its pilots, by rank, said in this order
-/// how much of their walltime was left, in seconds, and ended then.
+/// Returns the core-hours of an allocation that was requested `waited` seconds before its pilots reported, by
+/// rank and in this order, the walltime that they had left in seconds; it ended then.
 fn spent_by(spec: PlatformSpec, waited: u64, left: &[(u32, u64)]) -> String {
     let mut scene = Scene::new();
     let limits = PlatformLimits { n_queued_max: Some(1), ..core_hours_max(8) };
@@ -332,7 +332,7 @@ fn money_is_spent_by_core_hours_and_no_more_than_there_is() {
         told,
         "of 5.00 EUR on here, 0.00 are spent and 4.00 are reserved for present allocations; one more costs 2.00 (budget)"
     );
-    // Without a price nobody knows what is spent, and nothing else binds.
+    // Without a price, the cost is unknown and no limit applies.
     scene.attach(PlatformSpec { price: None, ..limited(limits) });
     assert!(scene.n_asked() > 0);
 }
@@ -511,7 +511,7 @@ fn a_listing_that_fails_now_and_then_lifts_no_pause() {
         let result = if is_answered { Ok(vec![]) } else { Err("no answer".to_owned()) };
         scene.say(|_| Event::PlatformListed { platform: PlatformId(1), asked_at, result });
     };
-    // A refusal comes while so many listings have failed in a row; whether the next listing lifts its pause.
+    // Whether the next listing lifts the pause of a refusal that follows `n_failed` failed listings.
     let is_lifted = |n_failed: u32| {
         let mut scene = Scene::new();
         scene.attach(limited(PlatformLimits::default()));
@@ -570,7 +570,7 @@ fn none_costs_more_than_its_walltime_and_one_that_came_to_nothing_what_it_may_ha
         other => panic!("{other:?}"),
     };
     assert_eq!(spent(&mut scene), "0.5", "the second ended before its pilot came");
-    // A night without a manager.
+    // There is no manager for a night.
     scene.now = scene.now + Span::from_secs(10 * HOUR);
     scene.engine = Engine::restore(Settings::default(), 2, scene.now, scene.records.clone());
     scene.attach(limited(core_hours_max(8)));
@@ -632,7 +632,7 @@ fn a_pilot_that_comes_back_while_the_manager_ends_leaves() {
 #[test]
 fn a_rest_of_a_budget_buys_a_shorter_pilot() {
     let mut scene = Scene::new();
-    // Pilots of two cores that live an hour take two core-hours each; one and a half are left for the second.
+    // Pilots of two cores that live an hour use two core-hours each; 1.5 are left for the second.
     let half_hours = Span::from_secs(7 * HOUR / 2);
     let limits = PlatformLimits { core_time_max: Some(half_hours), ..PlatformLimits::default() };
     scene.attach(limited(limits));
@@ -755,7 +755,7 @@ fn what_had_no_room_is_asked_for_again_ten_seconds_later_at_the_soonest() {
         scene.now = scene.now.max(due);
         scene.say(|_| Event::TimerFired);
         asked_after = Some(scene.now.since(asked_at)).filter(|_| scene.n_asked() > 0);
-        // It is deleted: the next listings have the others.
+        // The allocation is deleted: the next listings have only the others.
         if scene.effects.iter().any(|effect| matches!(effect, Effect::List { .. })) {
             scene.listed(&tags[1..].iter().map(String::as_str).collect::<Vec<_>>());
             asked_after = asked_after.or(Some(scene.now.since(asked_at)).filter(|_| scene.n_asked() > 0));

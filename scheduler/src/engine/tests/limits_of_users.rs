@@ -1,4 +1,4 @@
-//! What the tasks of a user may take of a platform.
+//! Limits on the core-hours of a user's tasks on a platform.
 
 use super::{
     limits::{HOUR, is_served, limited},
@@ -27,7 +27,7 @@ fn a_user_who_has_used_up_the_budget_of_users_begins_nothing_more_there() {
     let limits = PlatformLimits { user_core_time_max, ..PlatformLimits::default() };
     let pilot = scene.pilot(1);
     scene.change_platform(PlatformChange::Limits { n_pilots_max: 1, limits });
-    // Another platform that has no pilot does not hide that one is here.
+    // Another platform without pilots does not hide the pilot here.
     scene.attach(PlatformSpec { name: "there".into(), ..platform(1, 1) });
     let change = PlatformChange::Mode(PlatformMode::Paused);
     scene.say(|request| Event::PlatformChangeAsked { request, platform: "there".into(), change });

@@ -1,4 +1,4 @@
-//! Of thousands of ready jobs a pull weighs a few; they are those that go first among all.
+//! With thousands of ready jobs, a pull compares only a few: those that come first among all.
 
 use super::*;
 use crate::engine::{
@@ -7,10 +7,10 @@ use crate::engine::{
 };
 use crate::policy::matching::Matching;
 
-/// As many as an answer has bundles.
+/// Number of bundles of an answer.
 const N_BUNDLES: usize = 16;
 
-/// Numbers without a pattern, the same each time (xorshift).
+/// A reproducible pseudo-random generator (xorshift).
 struct Dice(u64);
 
 impl Dice {
@@ -22,7 +22,7 @@ impl Dice {
     }
 }
 
-/// The first jobs for a pilot, best first: of those in line, if there is a line, and of all.
+/// Returns the first jobs for a pilot, best first: from the line, if there is one, and from all jobs.
 fn first(scene: &Scene, id: PilotId) -> (Option<Vec<JobId>>, Vec<JobId>) {
     let Engine { settings, durable, live } = &scene.engine;
     let offer = PilotCapacity::new(settings, durable, live, scene.now, id).expect("a live pilot");

@@ -1,4 +1,4 @@
-//! Whose tasks share a node, and what is learned of that.
+//! The layer `mapping`: applications that share a node, and the measurements of co-runners.
 
 use super::{
     sharing::{of_user, took},
@@ -9,7 +9,7 @@ use crate::policy::{Policies, allocation::Allocation, bundling::Bundling, mappin
 
 const MAF: Mapping = Mapping::Maf { is_recomputed: true, is_of_pairs: false };
 
-/// Two pilots of four cores.
+/// Returns two pilots with four cores.
 fn scene(mapping: Option<Mapping>) -> (Scene, [PilotId; 2]) {
     let mut scene = Scene::new();
     scene.engine.settings.policies = Policies { mapping, ..Policies::default() };
@@ -22,7 +22,7 @@ fn beside(application: &str, others: &[&str], seconds: u64) -> CoRunTimes {
     CoRunTimes { application: application.into(), company, n: 10, wall_us: 10 * seconds * SECOND }
 }
 
-/// What they are said to take on a node with their like, and on one with each other.
+/// Sets the runtimes of tasks on a node with their like, and on a node with the other application.
 fn teach(scene: &mut Scene, with_its_like: u64, with_the_other: u64) {
     let platform = *scene.engine.durable().platforms().keys().next().expect("one");
     let beside = vec![
@@ -36,7 +36,7 @@ fn teach(scene: &mut Scene, with_its_like: u64, with_the_other: u64) {
     scene.records.push(record);
 }
 
-/// How many tasks of each job each pilot gets, asking until it gets none.
+/// Returns how many tasks of each job each pilot gets; pilots pull until they get none.
 fn dealt(scene: &mut Scene, pilots: &[PilotId], jobs: [JobId; 2]) -> Vec<[u64; 2]> {
     scene.wait_awake(2);
     let dealt = pilots.iter().map(|pilot| {
@@ -80,7 +80,7 @@ fn no_core_waits_for_whom_it_is_meant_for() {
 
 #[test]
 fn who_has_no_core_of_its_own_has_its_turn() {
-    // Five users for four cores: one of them is in no mix.
+    // There are five users for four cores: one of them is in no mix.
     let mut scene = Scene::new();
     scene.engine.settings.policies = Policies { mapping: Some(MAF), ..Policies::default() };
     let pilot = scene.pilot(4);
@@ -105,7 +105,7 @@ fn who_has_no_core_of_its_own_has_its_turn() {
 fn shares_of_nodes_that_are_still_to_come_are_not_of_those_that_are_there() {
     let (mut scene, pilots) = scene(Some(Mapping::AllCore));
     scene.engine.settings.policies.allocation = Some(Allocation::Equal);
-    // Six more have been asked for, and wait.
+    // Six more pilots have been requested, and wait.
     let spec = PlatformSpec { n_pilots_min: 8, n_pilots_max: 8, ..platform(8, 4) };
     scene.attach(spec);
     let jobs = two_jobs(&mut scene, [100, 100]);
@@ -193,7 +193,7 @@ fn what_company_costs_is_learned_from_tasks_that_had_it_all_the_time() {
     assert_eq!(known(&mut scene, "docking")[0].1, 1, "a second of that company after ten");
     scene.wait_awake(1);
     assert_eq!(known(&mut scene, "docking")[0].1, 2);
-    // Searches are among themselves now, but those that end were not from their beginning on.
+    // Searches run only beside each other now, but the first to end did not do so from the start.
     scene.wait_awake(20);
     took(&mut scene, pilot, search, "0", 31);
     scene.wait_awake(10);
@@ -217,7 +217,7 @@ fn nodes_are_mapped_anew_as_soon_as_something_was_learned() {
     let searches_at = pilots[usize::from(dealt[0] == [4, 0])];
     let made_at = |scene: &Scene| scene.engine.live.plan.made_at;
     scene.wait_awake(35);
-    // Of what is hardly known each report is looked at; what it tells of the company comes a second later.
+    // Few attempts are known, so every report leads to a new plan; its co-runner times come a second later.
     took(&mut scene, searches_at, search, "0", 10);
     scene.wait_awake(1);
     assert_eq!(made_at(&scene), Some(scene.now));
@@ -234,6 +234,6 @@ fn a_node_runs_as_many_well_as_throughput_grows() {
     let beside = vec![alone, beside("docking", &[], 20)];
     let record = Record::BesideMeasured { platform, beside, at: scene.now };
     scene.engine.durable.apply(&record);
-    // Four at a time take 20 s each where one takes 8: they do as much as 1.6.
+    // Four at a time take 20 s each, one alone 8 s: together they do as much as 1.6 alone.
     assert_eq!(degree(&scene), 2);
 }

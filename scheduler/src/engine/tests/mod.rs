@@ -1,5 +1,5 @@
-//! What must hold of the engine, one behaviour a test, all through `Scene`, which checks the
-//! invariants and that replayed records give the live state after every event.
+//! Tests of the engine, one behaviour per test. All use `Scene`, which checks after each event that the
+//! invariants hold and that replayed records give the live state.
 
 mod agreement;
 mod alone;
@@ -111,7 +111,7 @@ pub(super) fn platform(n_pilots_max: u32, cores: u32) -> PlatformSpec {
     }
 }
 
-/// A job is to be removed, and no other.
+/// Returns the request to remove a job and no other.
 fn purge() -> JobChange {
     JobChange::Purge(Default::default())
 }
@@ -159,7 +159,7 @@ impl Scene {
         self.say(|_| Event::TimerFired);
     }
 
-    /// As time really passes: every timer fires when it is due.
+    /// Lets time pass: every timer fires when it is due.
     fn wait_awake(&mut self, seconds: u64) {
         let end = self.now + Span::from_secs(seconds);
         while let Some(due) = self.engine.next_wakeup().filter(|due| *due <= end) {
@@ -203,7 +203,7 @@ impl Scene {
         }
     }
 
-    /// A pilot with so many cores, by way of a platform of its own demand.
+    /// Registers a pilot with this many cores on a platform made for it.
     fn pilot(&mut self, cores: u32) -> PilotId {
         self.pilot_on(NodeFacts { capacity: Resources::cores(cores), ..NodeFacts::default() })
     }
@@ -230,7 +230,7 @@ impl Scene {
         }
     }
 
-    /// Asks at once; gives the tasks of each job in the newest part.
+    /// Pulls at once; returns the tasks of each job in the newest part.
     fn take(&mut self, pilot: PilotId) -> Vec<(u64, String)> {
         bundles(&self.pull(pilot, hungry()).unwrap_or_default())
     }
@@ -284,7 +284,7 @@ fn hungry() -> Pull {
     Pull { epoch: 1, part_seen: u64::MAX / 2, is_hungry: true, ..Pull::default() }
 }
 
-/// A pull that waits until there is something.
+/// Returns a pull that waits until there is something to send.
 fn parked() -> Pull {
     Pull { wait: Span::from_secs(20), ..hungry() }
 }

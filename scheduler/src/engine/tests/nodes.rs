@@ -6,7 +6,7 @@ use crate::{
     ids::{AllocationId, PlatformId},
 };
 
-/// Up to so many pilots of two cores, four nodes an allocation.
+/// Returns a platform of up to `n_pilots_max` pilots with two cores, and four nodes per allocation.
 fn of_four_nodes(n_pilots_max: u32) -> PlatformSpec {
     PlatformSpec { n_nodes: 4, ..platform(n_pilots_max, 2) }
 }
@@ -16,12 +16,12 @@ fn node(hostname: &str, rank: u32) -> NodeFacts {
 }
 
 impl Scene {
-    /// An allocation of four nodes that was accepted, its tag.
+    /// Returns the tag of an accepted allocation of four nodes.
     fn four_nodes(&mut self) -> String {
         self.four(of_four_nodes(4))
     }
 
-    /// The same, of which each begins and ends for itself.
+    /// The same for a job array, whose nodes start and end by themselves.
     fn four_of_an_array(&mut self) -> String {
         self.four(PlatformSpec { is_array: true, ..of_four_nodes(8) })
     }
@@ -161,7 +161,7 @@ fn who_was_gone_and_speaks_late_costs_no_other_pilot_its_place() {
         [0, 2, 4].into_iter().for_each(|n| _ = scene.pull(pilots_then[n], hungry()));
     }
     assert!(!scene.engine.durable().pilots()[&pilots_then[1]].is_live(), "it is silent");
-    // What the first process on the last node had sent comes only now.
+    // A message that the first process on the last node had sent arrives only now.
     scene.pull(pilots_then[3], hungry());
     let pilots = again(&mut scene, 78, 1);
     let is_live = |n: usize| scene.engine.durable().pilots()[&pilots[n]].is_live();
@@ -190,7 +190,7 @@ fn a_batch_job_that_begins_again_elsewhere_has_no_more_pilots_than_nodes() {
     let told = |effect: &Effect| matches!(effect, Effect::Notify(Notice::JoinedTwice { .. }));
     assert!(!scene.effects.iter().any(told), "that is told once");
     assert_eq!(scene.n_live(), 4);
-    // They come again until those of before have been silent for long enough; the batch job is not cancelled meanwhile.
+    // They try again until their predecessors count as lost; the batch job is not cancelled meanwhile.
     for _ in 0..10 {
         scene.wait_awake(10);
         assert!(!scene.effects.iter().any(|effect| matches!(effect, Effect::Cancel { .. })));

@@ -1,4 +1,4 @@
-//! Bundles that are packed by what tasks are estimated to take.
+//! Bundles that are packed by estimates.
 
 use super::*;
 use crate::{
@@ -6,7 +6,7 @@ use crate::{
     policy::{Policies, bundling::Bundling},
 };
 
-/// The case of paper 002, Fig. 3, as it was worked out by hand: three bins of 12 after the task that makes them so large.
+/// The case of paper 002, Fig. 3, computed by hand: three bins of 12, the size of the largest task.
 const SIZES: [f64; 11] = [1.0, 7.0, 3.0, 12.0, 5.0, 9.0, 7.0, 1.0, 4.0, 2.0, 3.0];
 
 fn packing() -> Scene {
@@ -19,7 +19,7 @@ fn sized(sizes: &[f64]) -> JobRequest {
     JobRequest { estimates: TaskEstimates::new(1, sizes.iter().copied()), ..job(sizes.len() as u64) }
 }
 
-/// The sizes of each set of tasks that are sent, in the order in which they are to begin.
+/// Returns the sizes of each set of tasks that are sent, in the order in which the sets start.
 fn sizes_of(bundles: &[(u64, String)]) -> Vec<Vec<f64>> {
     let sizes = |tasks: &String| {
         let mut sizes: Vec<f64> = set(tasks).indices().map(|index| SIZES[index as usize]).collect();
@@ -37,7 +37,7 @@ fn a_bin_for_each_core_and_the_largest_first() {
     // [12], [9, 3], [7, 5] and [7, 4, 1] side by side; [3, 2, 1] are left.
     assert_eq!(sizes_of(&scene.take(pilot)), [vec![12.0, 9.0, 7.0, 7.0], vec![5.0, 4.0, 3.0], vec![1.0]]);
     assert!(scene.take(pilot).is_empty(), "it has enough to do");
-    // Each core that comes free makes a bin of what the largest that is left takes.
+    // Each core that becomes free makes a bin as large as the largest task that is left.
     for index in [3, 5, 1, 6] {
         assert!(bundles(&scene.done(pilot, id, &index.to_string())).is_empty(), "{index}");
     }
@@ -76,7 +76,7 @@ fn short_tasks_fill_a_bin_for_as_long_as_is_sent_ahead() {
     let usage = Usage { started_us: 1, wall_us: 10_000, cpu_us: 1, memory_bytes: 1 };
     let successes = Successes::from_attempts(vec![(0, 0, usage)]);
     let answer = scene.report(pilot, JobReport { successes, ..JobReport::new(id) });
-    // A hundred a second, and a quarter of a second ahead.
+    // A hundred tasks run per second, and a quarter of a second is prefetched.
     let n: u64 = bundles(&answer).iter().map(|(_, tasks)| set(tasks).len()).sum();
     assert_eq!(n, 25);
 }

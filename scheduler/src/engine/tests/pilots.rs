@@ -1,4 +1,4 @@
-//! Pilots and platforms: asked for, lost, back after a restart, sent away.
+//! Pilots and platforms: requests, losses, restarts, and pilots that are sent away.
 
 use super::*;
 
@@ -120,14 +120,14 @@ fn nobody_is_idle_while_tasks_are_withheld_after_a_restart() {
         scene.wait_awake(18);
     }
     assert_eq!(scene.pull(pilot, of_new(parked())), None);
-    // Looked at are the platform, which was due a second ago, and the grace, which ends now.
+    // Due now are the platform's timer, since a second ago, and the end of the grace period.
     scene.wait(2);
     assert_eq!(scene.engine.durable().pilots()[&pilot].drain, None, "idle for more than ten seconds");
     assert_eq!(scene.counts(job), "active w7 p2 d0 f0 c0", "what is no longer withheld is given out");
 }
 
-/// A restart while a pilot of two cores runs two of so many tasks: how many allocations are asked for before it has said
-/// what it holds, and after.
+/// Returns how many allocations are requested after a restart while a pilot with two cores runs two of
+/// `n_tasks` tasks: before it has said what it holds, and after.
 fn asked_for_after_a_restart(n_tasks: u64, n_min: u32) -> [usize; 2] {
     let mut scene = Scene::new();
     scene.attach(platform(2, 2));
@@ -413,7 +413,7 @@ fn a_task_that_failed_waits_for_the_result_that_another_pilot_is_known_to_have()
     let mut other = scene.engine.clone();
     scene.done(has_run, job, "0");
     assert_eq!(scene.counts(job), "done w0 p0 d1 f0 c0");
-    // Had it never come, somebody would begin it again.
+    // If it had never come, another pilot would run the task again.
     std::mem::swap(&mut scene.engine, &mut other);
     scene.records.truncate(scene.records.len() - 1);
     let reason = crate::pull::LeaveReason::Signalled;
@@ -507,7 +507,7 @@ fn those_who_hold_what_is_followed_are_told_once_to_show_it_and_nothing_is_kept_
     assert_eq!(told(vec![]), [0, 0]);
     assert_eq!(told(vec![(Some("7"), &[]), (None, &[holder])]), [0, 0], "not held, and known to show it");
     assert_eq!(scene.records.len(), n_records);
-    // A parked pull is answered by it.
+    // The command answers a parked pull.
     assert_eq!(scene.pull(holder, Pull { wait: Span::from_secs(20), ..hungry() }), None);
     scene.say(wanted(None, &[]));
     let is_told = |effect: &Effect| match effect {

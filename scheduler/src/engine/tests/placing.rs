@@ -1,4 +1,4 @@
-//! The placement layer: which platforms allocations are asked of.
+//! The layer `placement`: the platforms that get requests for allocations.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use crate::{
     pull::LeaveReason,
 };
 
-/// Names of platforms, and seconds that the one allocation waited which was there.
+/// The names of platforms, each with the queue wait in seconds of the one allocation that was there.
 const PLATFORMS: [(&str, u64); 2] = [("quick", 10), ("queue", 600)];
 
-/// [`PLATFORMS`] with room for so many pilots of one core, where a task takes ten seconds.
+/// Returns [`PLATFORMS`] with room for `n_rooms` pilots of one core; a task takes ten seconds.
 fn placing(placement: Option<PilotPlacement>, n_rooms: [u32; 2]) -> Scene {
     let mut scene = Scene::new();
     scene.engine.settings.policies.distribution = None;
@@ -40,7 +40,7 @@ fn placing(placement: Option<PilotPlacement>, n_rooms: [u32; 2]) -> Scene {
     scene
 }
 
-/// All that is asked for is accepted; the tags.
+/// Accepts all requests and returns their tags.
 fn accept_all(scene: &mut Scene) -> Vec<String> {
     let asked = scene.submissions();
     for (allocation, tag) in &asked {
@@ -51,7 +51,7 @@ fn accept_all(scene: &mut Scene) -> Vec<String> {
     asked.into_iter().map(|(_, tag)| tag).collect()
 }
 
-/// Allocations of each platform that no pilot has come of.
+/// Returns the number of allocations without a pilot, by platform.
 fn asked(scene: &Scene) -> [usize; 2] {
     [PlatformId(1), PlatformId(2)].map(|id| scene.engine.durable().allocation_counts(id).n_waiting)
 }
@@ -110,14 +110,14 @@ fn tasks_that_took_no_time_are_placed_too() {
 
 #[test]
 fn a_queue_that_does_not_move_is_left_for_another() {
-    // With room for some of it and for all.
+    // The platform has room for some of the tasks, or for all.
     for n_room in [2, 6] {
         let mut scene = placing(Some(PilotPlacement::Tla), [n_room, 2]);
         scene.submit(job(6));
         accept_all(&mut scene);
         scene.wait_awake(500);
         assert_eq!(asked(&scene), [n_room as usize, 0]);
-        // Who has waited for so long is taken to wait as long again.
+        // An allocation that has waited this long is expected to wait as long again.
         scene.wait_awake(300);
         assert_eq!(asked(&scene), [n_room as usize, 2]);
     }
@@ -151,7 +151,7 @@ fn pilots_that_never_come_free_are_not_waited_for() {
     let tag = accept_all(&mut scene).remove(0);
     let node = NodeFacts { capacity: Resources::cores(1), ..NodeFacts::default() };
     let pilot = scene.register(&tag, node);
-    // Known to take ten seconds, it takes for ever.
+    // The task takes for ever, although ten seconds are expected.
     assert_eq!(scene.take(pilot).len(), 1);
     scene.submit(job(2));
     assert_eq!(asked(&scene), [0, 0], "in thirty seconds all is done, in ten minutes others come");
@@ -182,7 +182,7 @@ fn what_was_asked_of_a_platform_that_is_configured_no_more_is_asked_of_others() 
     scene.submit(job(6));
     accept_all(&mut scene);
     assert_eq!(asked(&scene), [4, 2]);
-    // Another manager, whose configuration has the first platform only.
+    // Another manager's configuration has only the first platform.
     let settings = Settings { grace: Span::from_secs(5), ..scene.engine.settings };
     scene.engine = Engine::restore(settings, 2, scene.now, scene.records.clone());
     scene.attach(PlatformSpec { name: "quick".into(), ..platform(9, 1) });
@@ -218,14 +218,14 @@ fn all_platforms_are_told_with_what_they_would_be_good_for() {
         .collect();
     let about = |platform: &str| (told[platform].0.0 / SECOND, told[platform].1);
     assert_eq!((about("quick"), about("queue")), ((9, 1), (599, 1)), "{told:?}");
-    // Three in place of two on the one; on the other it changes nothing.
+    // A third pilot helps on the first platform; on the second it changes nothing.
     assert!(told["quick"].2 < told["queue"].2, "{told:?}");
 }
 
 #[test]
 fn nobody_is_asked_for_what_idle_pilots_take() {
-    // Of three tasks for which nobody is idle: two for each platform; one more than the first has room for; that one
-    // would come too late.
+    // No pilot is idle for three of the tasks. Without a policy: two on each platform; fastest first: one
+    // more than the first has room for; TLA: that one would come too late.
     for (placement, expected) in
         [(None, 4), (Some(PilotPlacement::FastestFirst), 3), (Some(PilotPlacement::Tla), 2)]
     {
@@ -266,7 +266,7 @@ fn how_long_allocations_wait_is_forgotten_with_their_shape() {
 }
 
 impl Scene {
-    /// What the platform says of how busy it is, when it is asked.
+    /// Reports the platform's queue load, as if requested.
     fn loaded(&mut self, platform: u64, load: QueueLoad) {
         self.say(|_| Event::PlatformLoaded { platform: PlatformId(platform), load });
     }
@@ -274,7 +274,7 @@ impl Scene {
 
 #[test]
 fn allocations_go_where_cores_are_free_whatever_was_waited_for_before() {
-    // Waits of before say quick; by its own word the other one has room now, and the first is full for long.
+    // Earlier queue waits favour `quick`, but by the reported loads `queue` is free and `quick` is full.
     let free = QueueLoad { free_cores: 10, cores: 10, n_waiting: 0, waiting_cores: 0 };
     let full = QueueLoad { free_cores: 0, cores: 10, n_waiting: 40, waiting_cores: 400 };
     for (loads, expected) in [(None, [2, 0]), (Some([full, free]), [0, 2]), (Some([free, full]), [2, 0])] {
@@ -287,7 +287,7 @@ fn allocations_go_where_cores_are_free_whatever_was_waited_for_before() {
             scene.loaded(platform, load);
         }
         let id = scene.submit(job(2));
-        // Both have a new shape, of which nothing was learned: without a word of theirs they are alike.
+        // Both have a new shape without measurements: if they report no load, they are equal.
         assert_eq!(asked(&scene), expected, "{loads:?}");
         let wanted = if expected[0] > 0 { PlatformId(1) } else { PlatformId(2) };
         let all = scene.engine.durable().allocations();

@@ -1,5 +1,5 @@
-//! Platforms that fail are asked for one allocation at a time, until one of them is proof that they work again; and what was
-//! not asked for yet when it is not wanted any more.
+//! Failing platforms are asked for one allocation at a time, until one of these shows that they work again;
+//! and withdrawn requests that were not sent yet.
 
 use super::{limits::limited, *};
 use crate::{
@@ -9,7 +9,7 @@ use crate::{
     pull::LeaveReason,
 };
 
-/// A platform with room for ten pilots and work for all of them; the ten that are asked for.
+/// Returns a platform with room and work for ten pilots, and the ten requests.
 pub(super) fn asked_for_ten() -> (Scene, Vec<(AllocationId, String)>) {
     let mut scene = Scene::new();
     scene.attach(PlatformSpec { poll_interval: Span::from_secs(1), ..limited(PlatformLimits::default()) });
@@ -19,7 +19,7 @@ pub(super) fn asked_for_ten() -> (Scene, Vec<(AllocationId, String)>) {
     (scene, asked)
 }
 
-/// What is asked for next, and how many seconds later.
+/// Returns the next requests, and the seconds until then.
 fn next_asked(scene: &mut Scene) -> (Vec<(AllocationId, String)>, u64) {
     let (start, end) = (scene.now, scene.now + Span::from_secs(1000));
     while scene.n_asked() == 0 {
@@ -30,7 +30,7 @@ fn next_asked(scene: &mut Scene) -> (Vec<(AllocationId, String)>, u64) {
     (scene.submissions(), scene.now.since(start).0 / SECOND)
 }
 
-/// As time passes, how many are asked for.
+/// Returns the number of requests while time passes.
 fn n_asked_within(scene: &mut Scene, seconds: u64) -> usize {
     let end = scene.now + Span::from_secs(seconds);
     let mut n = scene.n_asked();
@@ -64,7 +64,7 @@ fn while_accepted_jobs_end_at_once_one_is_asked_for_after_the_other() {
         assert_eq!(asked.len(), 1, "{}", scene.why());
         waits.push(waited);
         scene.answered(asked[0].0);
-        // That it was accepted says nothing: so were all before it.
+        // Acceptance is no proof: all earlier ones were accepted, too.
         let tag = asked[0].1.clone();
         assert_eq!(n_asked_within(&mut scene, 20), 0);
         scene.listed(&[&tag]);
@@ -123,7 +123,8 @@ fn a_platform_that_refused_is_asked_for_more_once_it_shows_what_it_has_accepted(
     assert_eq!(n_asked_within(&mut scene, 1), 9, "{}", scene.why());
 }
 
-/// A pilot comes, takes tasks and works for so long; then its job is ended with its tasks, and the platform says so.
+/// Registers a pilot that takes tasks and works for `seconds`; then its batch job is ended, and the platform
+/// reports it.
 fn works_and_is_ended(scene: &mut Scene, tag: &str, seconds: u64, words: &str) {
     let pilot = scene.register(tag, two_cores());
     let taken = scene.take(pilot);
@@ -148,7 +149,8 @@ fn works_and_is_ended(scene: &mut Scene, tag: &str, seconds: u64, words: &str) {
     scene.say(|_| Event::PlatformListed { platform: PlatformId(1), asked_at, result });
 }
 
-/// A platform for one pilot whose walltime nobody has told, and a task that needs longer than its queue allows.
+/// Returns a platform for one pilot with unknown walltime, and a job with tasks that take longer than its
+/// queue allows.
 fn without_walltime() -> (Scene, JobId) {
     let mut scene = Scene::new();
     scene.attach(PlatformSpec { idle_timeout: Span::from_secs(3600), ..platform(1, 2) });

@@ -1,4 +1,4 @@
-//! A node for chosen jobs alone.
+//! Profiling runs: a node for chosen jobs alone.
 
 use super::{
     sharing::{of_user, took},
@@ -7,7 +7,7 @@ use super::{
 use crate::engine::record::co_runners::CoRunners;
 use crate::policy::{Policies, bundling::Bundling};
 
-/// So many pilots of four cores on `here`.
+/// Returns `n_pilots` pilots with four cores on `here`.
 fn scene(n_pilots: usize) -> (Scene, Vec<PilotId>) {
     let mut scene = Scene::new();
     scene.engine.settings.policies = Policies { bundling: Bundling::Single, ..Policies::default() };
@@ -27,19 +27,19 @@ fn profile(scene: &mut Scene, application: &str, n_tasks: u64, n_slots: u64) -> 
     }
 }
 
-/// How many tasks of each job the pilot holds, after it has asked until it gets none.
+/// Lets the pilot pull until it gets nothing, and returns the number of tasks of each job that it holds.
 fn held(scene: &mut Scene, pilot: PilotId) -> Vec<(JobId, u64)> {
     while !scene.take(pilot).is_empty() {}
     let leases = &scene.engine.live.pilots[&pilot].leases;
     leases.iter().map(|(job, tasks)| (*job, tasks.len())).collect()
 }
 
-/// Whose node the one run has.
+/// Returns the pilot whose node the only run uses.
 fn node_of(scene: &Scene) -> Option<PilotId> {
     scene.engine.live.profiling.values().next()?.pilot()
 }
 
-/// The first of a job that the pilot holds ends.
+/// Ends the first task of a job that the pilot holds.
 fn one_ends(scene: &mut Scene, pilot: PilotId, job: JobId, wall_s: u64) {
     let first = scene.engine.live.pilots[&pilot].leases[&job].first().expect("it holds one");
     took(scene, pilot, job, &first.to_string(), wall_s);
@@ -61,7 +61,7 @@ fn a_run_has_a_node_for_itself_once_what_was_there_has_ended() {
         job: others,
         change: JobChange::Resume,
     });
-    // Both hold as much and are free at the same time, as far as anybody knows.
+    // Both pilots hold the same number of tasks and are expected to be free at the same time.
     let [node, rest] = pilots[..] else { panic!("{pilots:?}") };
     assert_eq!(node_of(&scene), Some(node));
     while let Some((_, n)) = held(&mut scene, node).first().copied().filter(|(job, _)| *job == others) {
@@ -95,7 +95,7 @@ fn what_tasks_take_alone_and_beside_others_is_known_as_they_end() {
         one_ends(&mut scene, node, alone, 10);
     }
     scene.wait_awake(1);
-    // Of two tasks' time nobody knows yet whether the company lasts.
+    // For two tasks it is not known yet whether their co-runners stay until they end.
     assert_eq!(known(&scene, "docking"), [(CoRunners::Nobody, 3, 10.0)]);
     scene.change(alone, JobChange::Cancel(None));
     let docking = profile(&mut scene, "docking", 100, 2);
@@ -164,7 +164,7 @@ fn one_user_at_a_time_measures_on_a_platform_that_does_not_rest() {
     assert_eq!(held(&mut scene, pilots[0]), [(run, 2)]);
     let answer = ask(&mut scene, of_user("bob", "search", 3), 1);
     assert!(refused(answer).contains("a profiling run of ada is under way on \"here\""));
-    // Whoever has what is left of it does it.
+    // A pilot that still holds tasks of the run completes them.
     let mode = PlatformChange::Mode(PlatformMode::Paused);
     scene.say(|request| Event::PlatformChangeAsked { request, platform: "here".into(), change: mode });
     assert_eq!(held(&mut scene, pilots[0]), [(run, 4)]);

@@ -1,4 +1,4 @@
-//! Large questions to the policies are answered beside the engine, which goes on meanwhile.
+//! Large plans are computed in the background while the engine goes on.
 
 use super::{
     sharing::{Two, of_user, took},
@@ -13,7 +13,8 @@ use crate::{
     policy::{Policies, allocation::Allocation, distribution::Distribution},
 };
 
-/// Nothing is answered at once; of two platforms each is four times as fast with one of two applications.
+/// Returns two platforms without plans computed at once; each is four times as fast with one of two
+/// applications.
 fn asking(allocation: Option<Allocation>) -> Two {
     let distribution = Some(Distribution::Adaptive);
     let mut two = Two::new(Policies { allocation, distribution, ..Policies::default() });
@@ -31,7 +32,7 @@ impl Scene {
         asked.collect()
     }
 
-    /// The one that was just asked, or the next one.
+    /// Returns the plan input of the last request, or of the next one.
     fn question(&mut self) -> PlanInput {
         for _ in 0..100 {
             if let Some(asked) = self.questions().pop() {

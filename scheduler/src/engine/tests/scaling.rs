@@ -1,4 +1,4 @@
-//! How many vCPUs a core stands for: decided at the end of intervals, told to pilots or to a cloud's hosts.
+//! The vCPU ratio: decided at the end of intervals, applied by pilots or by a cloud's hosts.
 
 use super::*;
 use crate::{
@@ -22,7 +22,7 @@ fn scaled(by: ScalingWay) -> PlatformSpec {
 }
 
 impl Scene {
-    /// Its pilot, of two cores.
+    /// Attaches the platform and returns its pilot, with two cores.
     fn scaled(&mut self, by: ScalingWay) -> PilotId {
         self.attach(scaled(by));
         let (allocation, tag) = self.submissions().pop().expect("a minimum of pilots is asked for");
@@ -31,7 +31,7 @@ impl Scene {
         self.register(&tag, NodeFacts { capacity: Resources::cores(2), ..NodeFacts::default() })
     }
 
-    /// Reports these as done; each used its core for so much of ten seconds.
+    /// Reports these tasks as done; each used its core for `cpu_s` of ten seconds.
     fn done_with(&mut self, pilot: PilotId, job: JobId, tasks: &str, cpu_s: f64) -> PullAnswer {
         let usage =
             Usage { started_us: 1, wall_us: 10 * SECOND, cpu_us: (cpu_s * 1e6) as u64, memory_bytes: 1 };
@@ -40,7 +40,7 @@ impl Scene {
         self.report(pilot, JobReport { successes, ..JobReport::new(job) })
     }
 
-    /// Time passes until the next decision, and the pilot is heard of.
+    /// Lets time pass until the next decision; the pilot stays alive.
     fn interval(&mut self, pilot: PilotId) -> PullAnswer {
         self.pull(pilot, hungry());
         self.wait(INTERVAL.as_secs_f64() as u64);
@@ -55,7 +55,7 @@ impl Scene {
         self.counts(job)
     }
 
-    /// What the cloud's hosts are to have, if they are told.
+    /// Returns the ratio that the cloud's hosts are to get, if a request was sent.
     fn told(&self) -> Option<(Option<Ratio>, usize)> {
         self.effects.iter().find_map(|effect| match effect {
             Effect::Scale { ratio, former, .. } => Some((*ratio, former.len())),
@@ -72,7 +72,7 @@ impl Scene {
         self.say(|_| Event::RatiosAnswered { platform: HERE, asked, result });
     }
 
-    /// A cloud whose one host, which had 16, is to have 4 and has it.
+    /// Returns a cloud whose only host had a ratio of 16 and now has the requested 4.
     fn raised() -> (Scene, PilotId) {
         let mut scene = Scene::new();
         let pilot = scene.scaled(ScalingWay::Placement);
@@ -117,13 +117,13 @@ fn a_pilot_whose_tasks_wait_for_busy_cpus_offers_no_more_slots() {
     let pilot = scene.scaled(ScalingWay::Slots);
     let job = scene.submit(job(100));
     scene.take(pilot);
-    // Each had its core for 3 of 10 s, and for 6.7 s others had it.
+    // Each task used its core for 3 of 10 s, and for 6.7 s others had it.
     let starved = vec![(job, 2 * 6_700_000)];
     scene.pull(pilot, Pull { starved, ..hungry() });
     scene.done_with(pilot, job, "0-1", 3.0);
     scene.interval(pilot);
     assert_eq!(scene.ratio(), 1000);
-    // In the next interval nobody else is there.
+    // In the next interval no others use the cores.
     scene.done_with(pilot, job, "2-3", 3.0);
     scene.interval(pilot);
     assert_eq!(scene.ratio(), 3000);
@@ -405,7 +405,7 @@ fn hosts_have_theirs_again_when_pilots_do_it() {
             false => {
                 scene.attach(PlatformSpec { limits: PlatformLimits::default(), ..scaled(ScalingWay::Slots) });
                 scene.wait(60);
-                // It was asked before that.
+                // The request was sent before that.
                 scene.hosts_had(FOUR, "4.0", true);
                 if scene.told().is_none() {
                     scene.wait(60);
@@ -443,7 +443,7 @@ fn tasks_that_compute_do_not_share_cores_for_ever() {
     scene.interval(pilot);
     assert_eq!(scene.ratio(), 4000);
     for n in 0..20 {
-        // All that run have their part of a core.
+        // Each running task has its part of a core.
         let share = 10.0 * 1000.0 / f64::from(scene.ratio());
         let held = scene.engine.live.pilots[&pilot].leases[&job].clone();
         let tasks = held.to_string();

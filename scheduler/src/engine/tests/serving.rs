@@ -1,4 +1,4 @@
-//! Serving pilots: who gets what, how much, and what an answer carries.
+//! Dispatch: the tasks that pilots get, their number, and the contents of answers.
 
 use super::*;
 

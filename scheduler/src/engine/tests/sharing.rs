@@ -1,12 +1,12 @@
-//! Policies that look at everything: shares of users, and what suits a platform.
+//! Policies that use all of the state: fair shares of users, and the affinity of applications to platforms.
 
 use std::collections::BTreeMap;
 
 use super::*;
 use crate::policy::{Policies, allocation::Allocation, matching::Matching};
 
-/// Two platforms with a pilot of four cores each, and two applications of which each is four times as fast on one
-/// of them. Four jobs have shown it and are over.
+/// Two platforms with a pilot of four cores each, and two applications, each four times as fast on one of the
+/// platforms. Four ended jobs have shown this.
 pub(super) struct Two {
     pub(super) scene: Scene,
     pub(super) pilots: [PilotId; 2],
@@ -16,7 +16,7 @@ pub(super) fn of_user(user: &str, application: &str, n_tasks: u64) -> JobRequest
     JobRequest { user: user.into(), application: application.into(), ..job(n_tasks) }
 }
 
-/// The pilot has finished tasks that took so long each.
+/// Reports tasks as done that took `wall_s` seconds each.
 pub(super) fn took(scene: &mut Scene, pilot: PilotId, id: JobId, tasks: &str, wall_s: u64) {
     let wall_us = wall_s * SECOND;
     let usage = Usage { started_us: 1, wall_us, cpu_us: wall_us, memory_bytes: 1 };
@@ -28,7 +28,7 @@ pub(super) fn took(scene: &mut Scene, pilot: PilotId, id: JobId, tasks: &str, wa
 impl Two {
     pub(super) fn new(policies: Policies) -> Two {
         let mut scene = Scene::new();
-        // Each shows what it takes also where it is slow.
+        // Each application also runs where it is slow, so that its runtime there is measured.
         scene.engine.settings.policies.distribution = None;
         let pilots = ["a", "b"].map(|name| {
             scene.attach(PlatformSpec { name: name.into(), n_pilots_min: 1, ..platform(1, 4) });
@@ -48,8 +48,8 @@ impl Two {
         Two { scene, pilots }
     }
 
-    /// How many tasks of each job the pilots of both platforms get; that of the second asks first, and each until it
-    /// has all that it may have.
+    /// Returns how many tasks of each job the pilots of both platforms get. The second platform's pilot asks
+    /// first, and each asks until it has all that it may have.
     fn dealt(&mut self, jobs: [JobId; 2]) -> [[u64; 2]; 2] {
         self.scene.wait(2);
         let mut dealt = [[0; 2]; 2];
@@ -270,7 +270,7 @@ fn fairness_is_of_what_users_got_against_where_it_is_fastest() {
     let bob = two.scene.submit(of_user("bob", "search", 100));
     assert_eq!(fairness(&mut two), None, "nothing is done");
     two.scene.wait(1);
-    // Each runs where it is slow, one task of each.
+    // Each user runs one task where it is slow.
     for (place, job) in [(1, ada), (0, bob)] {
         two.scene.take(two.pilots[place]);
         assert!(!two.held(place, job).is_empty());
@@ -284,7 +284,7 @@ fn fairness_is_of_what_users_got_against_where_it_is_fastest() {
     assert!(fairness(&mut two).is_some_and(|fairness| (fairness - 2.0 / 3.0).abs() < 1e-9));
 }
 
-/// What is said first of a kind that `find` knows.
+/// Returns the first reason of a kind that `find` recognizes.
 fn told<T>(two: &mut Two, query: Query, find: impl Fn(&Reason) -> Option<T>) -> Option<T> {
     two.scene.explain(query).iter().find_map(find)
 }
@@ -301,7 +301,7 @@ fn who_goes_first_is_told_by_what_decides_it() {
         Reason::PilotNext { job, before, .. } => Some((*job, before.clone())),
         _ => None,
     };
-    // Dockings suit a better, searches b.
+    // Docking suits platform a better, search platform b.
     let mut two = Two::new(policies(None, Matching::Alstb));
     let [a, b] = two.pilots;
     let ada = two.scene.submit(of_user("ada", "docking", 100));
@@ -317,7 +317,7 @@ fn who_goes_first_is_told_by_what_decides_it() {
         assert!((next, other) == (first, second) && is_of_scores(&why), "{pilot}: {next} {other} {why:?}");
     }
 
-    // By turns the one whose user holds least.
+    // By turns, the job is next whose user holds least.
     let mut two = Two::new(policies(None, Matching::Turns));
     let ada = two.scene.submit(of_user("ada", "docking", 100));
     two.scene.take(two.pilots[1]);
@@ -335,7 +335,7 @@ fn who_goes_first_is_told_by_what_decides_it() {
 fn of_jobs_that_are_alike_a_pilot_goes_on_with_the_one_that_it_had() {
     let mut two = Two::new(policies(None, Matching::Alstb));
     let [a, _] = two.pilots;
-    // Nobody knows yet how long either takes; the older one is not the one that the pilot has.
+    // No runtime is known yet; the pilot's job is the younger one.
     let paused = two.scene.submit(of_user("ada", "docking", 100));
     two.scene.change(paused, JobChange::Pause);
     let had = two.scene.submit(of_user("ada", "docking", 100));
@@ -362,7 +362,7 @@ fn what_tasks_need_beside_cores_is_learned_from_pulls_and_kept() {
     let [a, _] = two.pilots;
     let id = two.scene.submit(of_user("ada", "scan", 40));
     let (_, tasks) = two.scene.take(a).remove(0);
-    // Half at work, half waiting for its disk.
+    // The tasks compute for half of the time and wait for the disk in the other half.
     let usage = Usage { started_us: 1, wall_us: 4 * SECOND, cpu_us: 2 * SECOND, memory_bytes: 1 };
     let attempts = set(&tasks).indices().map(|index| (index, 0, usage)).collect();
     two.scene.report(a, JobReport { successes: Successes::from_attempts(attempts), ..JobReport::new(id) });
@@ -378,7 +378,7 @@ fn what_tasks_need_beside_cores_is_learned_from_pulls_and_kept() {
     assert_eq!(job_type(&two), Some((JobType::IoBound, false)));
     let learned = two.scene.engine.durable().learned().values().find_map(|known| known.get("scan"));
     assert_eq!(learned.and_then(|known| known.prepared()), Some(Span::from_millis(2)));
-    // What is said counts for as many tasks as it says.
+    // The declared type counts as many tasks as it says.
     for (counts_as, expected) in [(3, (JobType::IoBound, false)), (5, (JobType::MemoryBound, true))] {
         let declared = Declared { job_type: Some(JobType::MemoryBound), counts_as, ..Declared::default() };
         let (application, declared) = ("scan".to_owned(), Some(Box::new(declared)));
@@ -395,7 +395,7 @@ fn bytes_that_move_are_known_at_once_and_after_a_restart() {
     let moved = |cached| MovedBytes { cached, to_manager: 5, ..MovedBytes::default() };
     for pilot in pilots {
         scene.take(pilot);
-        // Of jobs that nobody knows nothing is kept.
+        // Nothing is kept of unknown jobs.
         scene.pull(pilot, Pull { moved: vec![(id, moved(7)), (JobId(99), moved(1))], ..hungry() });
     }
     let told = |scene: &mut Scene| match scene.say(|request| Event::Asked { request, query: Query::Job(id) })

@@ -1,9 +1,9 @@
-//! Pilots that end before they have done anything: their platform is asked for the next ones ever later.
+//! Pilots that end before they have done anything: their platform gets new requests at growing intervals.
 
 use super::{limits::limited, *};
 use crate::{engine::interface::PlatformLimits, pull::LeaveReason};
 
-/// A platform with room for ten pilots, and work for all of them.
+/// Returns a platform with room for ten pilots, and work for all of them.
 fn busy() -> (Scene, JobId) {
     let mut scene = Scene::new();
     scene.attach(PlatformSpec { poll_interval: Span::from_secs(1), ..limited(PlatformLimits::default()) });
@@ -12,7 +12,7 @@ fn busy() -> (Scene, JobId) {
     (scene, job)
 }
 
-/// The pilots of all allocations that are asked for now come.
+/// Registers the pilots of all present requests.
 fn come(scene: &mut Scene) -> Vec<PilotId> {
     let asked = scene.submissions();
     asked.iter().for_each(|(allocation, _)| scene.answered(*allocation));
@@ -20,8 +20,8 @@ fn come(scene: &mut Scene) -> Vec<PilotId> {
     asked.iter().map(|(_, tag)| scene.register(tag, node.clone())).collect()
 }
 
-/// They vanish some seconds later; a listing shows nothing any more. How many are asked for then, or how many seconds
-/// later the next one is.
+/// Lets the pilots vanish after `seconds`; a listing then shows nothing. Returns the number of new requests,
+/// or the seconds until the next one (`Err`).
 fn vanish_after(scene: &mut Scene, seconds: u64) -> Result<usize, u64> {
     scene.wait_awake(seconds);
     scene.listed(&[]);
@@ -60,7 +60,7 @@ fn pilots_that_vanish_as_soon_as_they_come_are_replaced_one_at_a_time_and_ever_l
             assert!(why.contains("end before they have done anything"), "{why}");
         }
     }
-    // Those of the first time may have been killed by somebody.
+    // The first pilots may have been killed by a person.
     let later = [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300].map(Err);
     assert_eq!(waits, [&[Ok(10)][..], &later].concat());
 }
@@ -121,7 +121,7 @@ fn a_pilot_that_lasts_for_a_minute_lets_the_others_come() {
     scene.take(pilot);
     assert_eq!(scene.n_asked(), 0, "it may end at once as well");
     let start = scene.now;
-    // It speaks every ten seconds.
+    // The pilot speaks every ten seconds.
     let mut speaks_at = start;
     while scene.n_asked() == 0 && scene.now.since(start) < Span::from_secs(90) {
         let due = scene.engine.next_wakeup().filter(|due| *due < speaks_at);
@@ -144,7 +144,7 @@ fn a_pilot_that_lasts_for_a_minute_lets_the_others_come() {
 
 #[test]
 fn a_platform_that_ends_pilots_is_not_asked_for_the_rest_of_a_budget_beside_the_one_that_is_tried() {
-    // Pilots of two cores that live an hour take two core-hours each; one and a half are left for a shorter one.
+    // Pilots of two cores that live an hour use two core-hours each; 1.5 are left for a shorter one.
     let limits =
         PlatformLimits { core_time_max: Some(Span::from_secs(7 * 3600 / 2)), ..PlatformLimits::default() };
     let mut scene = Scene::new();
@@ -167,6 +167,6 @@ fn a_platform_that_ends_pilots_is_not_asked_for_the_rest_of_a_budget_beside_the_
         scene.wait_awake(3);
         scene.listed(&[]);
     }
-    // Those of the first time may have been killed by somebody.
+    // The first pilots may have been killed by a person.
     assert_eq!(asked, [2, 2, 1, 1], "{}", scene.why());
 }

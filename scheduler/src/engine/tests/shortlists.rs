@@ -1,4 +1,4 @@
-//! Who goes first among a few is who goes first among all.
+//! The first job of a shortlist is the first among all jobs.
 
 use proptest::prelude::*;
 
@@ -15,7 +15,7 @@ use crate::policy::{
 };
 
 impl Two {
-    /// The best of all ready jobs for a pilot, and of those on the list, if there is one.
+    /// Returns the best ready job for a pilot, among all and on the shortlist, if there is one.
     fn best(&self, place: usize) -> (Option<JobId>, Option<Option<JobId>>) {
         let Engine { settings, durable, live } = &self.scene.engine;
         let id = self.pilots[place];

@@ -1,5 +1,5 @@
-//! Submissions whose answer was never heard, and may still be on their way when nobody wants them any more; and what
-//! was accepted and brings no pilot.
+//! Submissions whose answers were lost, or that may be under way when they are no longer wanted; and accepted
+//! allocations without a pilot.
 
 use super::*;
 use crate::{engine::interface::KnownAllocation, ids::AllocationId};
@@ -8,7 +8,7 @@ fn cancel(scene: &mut Scene, allocation: AllocationId) {
     scene.say(|request| Event::AllocationCancelAsked { request, allocation, is_urgent: false });
 }
 
-/// Whether the allocation counts against the platform's limits.
+/// Returns whether the allocation counts toward the platform's limits.
 fn may_be_there(scene: &Scene, allocation: AllocationId) -> bool {
     scene.engine.durable().allocations()[&allocation].may_be_there()
 }
@@ -68,7 +68,7 @@ fn an_allocation_that_runs_and_brings_no_pilot_is_taken_away() {
     scene.answered(AllocationId(1));
     let tag = scene.engine.durable().allocations()[&AllocationId(1)].tag.clone();
     for is_running in [false, true] {
-        // What waits may wait; what runs is waited for from when that was seen.
+        // A queued allocation may wait; the join limit counts from when it is first seen running.
         scene.listed_as(&[&tag], is_running);
         scene.wait_awake(1700);
         scene.listed_as(&[&tag], is_running);
@@ -84,12 +84,12 @@ fn an_allocation_that_runs_and_brings_no_pilot_is_taken_away() {
     assert!(scene.why().contains("no pilot came"), "{}", scene.why());
 }
 
-/// How many listings the engine asked for in its last step.
+/// Returns the number of listings that the engine requested in its last step.
 fn n_lists(scene: &Scene) -> usize {
     scene.effects.iter().filter(|effect| matches!(effect, Effect::List { .. })).count()
 }
 
-/// The ids that it wants to be cancelled.
+/// Returns the ids that the engine wants to be cancelled.
 fn cancelled(scene: &Scene) -> Vec<String> {
     let ids = scene.effects.iter().filter_map(|effect| match effect {
         Effect::Cancel { batch_ids, .. } => Some(batch_ids.clone()),
@@ -107,7 +107,7 @@ fn a_platform_where_nothing_should_be_is_looked_at_once_in_a_life_and_rarely_aft
             scene.engine = Engine::restore(Settings::default(), life, scene.now, scene.records.clone());
             scene.attach(spec.clone());
             assert_eq!(n_lists(&scene), usize::from(submits_late), "in each life");
-            // One that nobody knows: the answer came after all that was awaited.
+            // The allocation is unknown: its answer came after all those that were pending.
             let tag = format!("{}77", Settings::default().tag_prefix());
             scene.listed(&[&tag]);
             assert_eq!(cancelled(&scene).len(), 1, "nobody wants it");
@@ -193,7 +193,7 @@ fn a_listing_is_told_the_ids_and_tags_of_all_that_may_be_there() {
     scene.answered(asked[0].0);
     let of = |n: usize| (format!("b{}", asked[n].0), asked[n].1.clone());
     assert_eq!(known(&mut scene), [of(0), of(2)], "the newest is the last");
-    // What is cancelled may still be there.
+    // A cancelled allocation may still be there.
     cancel(&mut scene, asked[0].0);
     assert_eq!(known(&mut scene), [of(0), of(2)]);
     scene.wait(1);

@@ -1,16 +1,16 @@
-//! What a lost pilot held is sent with care.
+//! Tasks that lost pilots held are suspects and are sent with care.
 
 use super::*;
 use crate::pull::{Held, Holdings};
 
-/// They took a millisecond each: 250 more are sent ahead.
+/// Returns successes that took a millisecond each: 250 more tasks are prefetched.
 fn short(id: JobId, tasks: &str) -> JobReport {
     let usage = Usage { wall_us: 1000, ..Usage::default() };
     let successes = Successes::from_attempts(set(tasks).indices().map(|index| (index, 0, usage)).collect());
     JobReport { successes, ..JobReport::new(id) }
 }
 
-/// A job, and a pilot of one core that has its tasks 1 to 251.
+/// Returns a job, and a pilot of one core that has its tasks 1 to 251.
 fn with_much_ahead(scene: &mut Scene) -> (JobId, PilotId) {
     let id = scene.submit(JobRequest { crash_limit: 5, retries: 1, ..job(10_000) });
     let pilot = scene.pilot(1);
@@ -19,7 +19,7 @@ fn with_much_ahead(scene: &mut Scene) -> (JobId, PilotId) {
     (id, pilot)
 }
 
-/// The same when that pilot was lost, which last said that it ran task 7.
+/// Returns the same after the pilot was lost; it last reported that task 7 ran.
 fn with_a_lost_pilot(scene: &mut Scene) -> (JobId, PilotId) {
     let (id, lost) = with_much_ahead(scene);
     lose(scene, lost, id, "7");
@@ -32,8 +32,8 @@ fn lose(scene: &mut Scene, pilot: PilotId, id: JobId, running: &str) {
     assert!(!scene.engine.durable().pilots()[&pilot].is_live());
 }
 
-/// A pilot of one core that may have done anything, as one that came before the manager's start: so that not each task
-/// has to be sent to it.
+/// Returns a pilot of one core whose results count for tasks that were not leased to it, as if it had
+/// registered before the manager's start: then not each task has to be sent to it.
 fn trusted(scene: &mut Scene) -> PilotId {
     let pilot = scene.pilot(1);
     scene.engine.live.started_at = scene.now;
@@ -60,7 +60,7 @@ fn nothing_is_sent_ahead_until_all_that_a_lost_pilot_held_has_ended() {
     assert!(n_sent(&scene.report(pilot, short(id, "251"))) > 200, "it goes on as before");
 }
 
-/// The same, and a pilot that is still there with tasks 252 to 502.
+/// Returns the same, with a second pilot that is still there with tasks 252 to 502.
 fn with_a_lost_and_another_pilot(scene: &mut Scene) -> (JobId, PilotId) {
     let (id, lost) = with_much_ahead(scene);
     let other = scene.pilot(1);
@@ -100,7 +100,7 @@ fn of_suspects_the_one_is_blamed_that_was_sent_and_none_that_was_not() {
     let pilot = scene.pilot(2);
     assert_eq!(scene.take(pilot), [(1, "1-2".into())]);
     scene.pull(pilot, Pull { running: vec![(id, set("1-2"))], ..hungry() });
-    // Its answer brings task 3, and nothing is heard of it any more.
+    // Its answer brings task 3; then it is silent.
     let seq = *scene.seqs.entry(pilot).and_modify(|seq| *seq += 1).or_insert(1);
     let report = Some(Report { seq, jobs: vec![short(id, "1")] });
     let answer = scene.pull(pilot, Pull { report, running: vec![(id, set("2"))], part_seen: 1, ..hungry() });
@@ -172,7 +172,8 @@ fn a_job_that_was_just_sent_is_blamed_beside_another_that_runs() {
     assert_eq!(scene.engine.live.suspects[&killer], set("0"));
 }
 
-/// A job of four whose first two took a pilot down together: one more sets each aside.
+/// Returns a job of four tasks; the first two were lost with a pilot together, and one more lost pilot
+/// quarantines each.
 fn with_two_last_chances(scene: &mut Scene) -> JobId {
     let id = scene.submit(JobRequest { crash_limit: 2, ..job(4) });
     let lost = scene.pilot(2);
@@ -213,7 +214,8 @@ fn of_two_last_chances_the_second_waits_for_the_first_and_other_jobs_do_not() {
     assert!(scene.engine.live.last_chances.is_empty());
 }
 
-/// A job of which a pilot of two cores was lost with 2 to 501, and said last that it ran task 2; that has its last chance.
+/// Returns a job with which a pilot of two cores was lost that held 2 to 501 and last ran task 2, now at its
+/// last chance.
 fn with_one_last_chance(scene: &mut Scene) -> JobId {
     let id = scene.submit(JobRequest { crash_limit: 2, ..job(10_000) });
     let lost = scene.pilot(2);

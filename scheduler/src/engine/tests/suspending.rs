@@ -1,4 +1,4 @@
-//! Allocations that stand still, and those of platforms of which nothing is heard.
+//! Suspended allocations, and allocations of platforms that are not attached.
 
 use super::*;
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
     pull::{Held, Holdings},
 };
 
-/// A job of four, of which a pilot of one core on its first allocation runs task 0.
+/// Returns a job of four tasks; a pilot of one core on the first allocation runs task 0.
 fn at_work() -> (Scene, JobId, PilotId, String) {
     let mut scene = Scene::new();
     scene.attach(PlatformSpec { n_pilots_max: 1, submits_late: true, ..platform(1, 1) });
@@ -21,7 +21,7 @@ fn at_work() -> (Scene, JobId, PilotId, String) {
     (scene, id, pilot, tag)
 }
 
-/// Listings for so many seconds that show the allocation as suspended, or as running.
+/// Sends listings for this many seconds that show the allocation as suspended or as running.
 fn listed_for(scene: &mut Scene, seconds: u64, tag: &str, is_suspended: bool) {
     for _ in 0..seconds / 5 {
         scene.wait_awake(5);
@@ -61,7 +61,7 @@ fn a_suspended_pilot_is_shown_as_that_and_is_no_tasks_fault_and_comes_back() {
     assert_eq!(state(&mut scene), "suspended", "it is not cancelled");
     assert_eq!(scene.cancelled(), [""; 0]);
     assert_eq!(scene.engine.durable().allocation_counts(PlatformId(1)).n_there, 1, "it counts toward limits");
-    // It is resumed, and comes back with its task.
+    // The allocation is resumed, and its pilot comes back with the task.
     listed_for(&mut scene, 20, &tag, false);
     let asked = scene.pull(pilot, hungry()).and_then(|answer| answer.resync).expect("it is asked");
     let held = Held { job: id, running: set("0"), queued: TaskSet::new(), unreported: TaskSet::new() };
@@ -109,7 +109,7 @@ fn an_allocation_of_a_platform_that_is_configured_no_more_is_said_to_be_that_and
         scene.say(|request| Event::AllocationCancelAsked { request, allocation, is_urgent: false })
     };
     assert!(matches!(cancel(&mut scene), Some(Answer::Refused(_))), "its platform is asked for it");
-    // Another manager, whose configuration has no such platform any more.
+    // Another manager's configuration no longer has the platform.
     scene.restart();
     scene.wait_awake(600);
     assert_eq!(state(&mut scene), "leaving");

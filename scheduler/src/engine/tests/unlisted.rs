@@ -1,10 +1,9 @@
-//! What a listing means that lacks an allocation: one that came from a cache, that failed and does not say so, or that is
-//! right.
+//! Listings that lack an allocation: from a cache, after an error that is not reported, or correct ones.
 
 use super::*;
 use crate::ids::{AllocationId, PlatformId};
 
-/// A batch system elsewhere that is asked every two seconds.
+/// Returns a remote batch system that is asked every two seconds.
 fn elsewhere(n_pilots_max: u32) -> PlatformSpec {
     PlatformSpec {
         submits_late: true,
@@ -14,7 +13,7 @@ fn elsewhere(n_pilots_max: u32) -> PlatformSpec {
     }
 }
 
-/// A platform with one allocation that was accepted for a task; its tag.
+/// Returns a platform with one allocation, accepted for a task, and its tag.
 fn accepted() -> (Scene, String) {
     let mut scene = Scene::new();
     scene.attach(elsewhere(1));
@@ -28,7 +27,7 @@ fn held(scene: &Scene) -> &crate::engine::state::allocation::Allocation {
     &scene.engine.durable().allocations()[&AllocationId(1)]
 }
 
-/// Listings of these tags, two seconds apart, for so long.
+/// Sends listings of these tags, two seconds apart, for this many seconds.
 fn listed_for(scene: &mut Scene, seconds: u64, tags: &[&str]) {
     for _ in 0..seconds / 2 {
         scene.wait_awake(2);
@@ -36,7 +35,7 @@ fn listed_for(scene: &mut Scene, seconds: u64, tags: &[&str]) {
     }
 }
 
-/// A listing of now that shows an allocation as ended.
+/// Sends a present listing that shows an allocation as ended.
 fn listed_as_ended(scene: &mut Scene, tag: &str) {
     let (tag, batch_id) = (tag.to_owned(), "b1".to_owned());
     let entry = ListedAllocation { tag, batch_id, is_ended: true, ..ListedAllocation::default() };
@@ -78,7 +77,7 @@ fn an_allocation_that_the_platform_shows_as_ended_is_gone_at_once_and_not_cancel
     listed_as_ended(&mut scene, &tag);
     assert!(!held(&scene).may_be_there());
     assert_eq!(scene.cancelled().len(), 0);
-    // Nor does its pilot come any more.
+    // Nor can its pilot register any more.
     let registration = Box::new(Registration {
         tag,
         nonce: 7,
@@ -95,7 +94,7 @@ fn one_listing_that_lacks_what_waited_ends_nothing() {
     let (mut scene, tag) = accepted();
     listed_for(&mut scene, 200, &[&tag]);
     for _ in 0..20 {
-        // Every second call fails without a word.
+        // Every second listing fails without an error.
         listed_for(&mut scene, 2, &[]);
         listed_for(&mut scene, 2, &[&tag]);
     }
@@ -141,7 +140,7 @@ fn a_pilot_of_an_allocation_that_listings_lacked_is_taken_and_one_too_many_is_wi
     assert_eq!(held(&scene).batch_id.as_deref(), Some("b1"));
     assert_eq!(scene.cancelled(), ["b2"], "no more than may be there");
     assert_eq!(scene.take(pilot).len(), 1, "it has the task");
-    // A manager on the same store knows as much.
+    // A manager that restarts on the same store has the same state.
     scene.restart();
     assert!(held(&scene).is_live());
 }

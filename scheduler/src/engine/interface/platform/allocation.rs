@@ -1,54 +1,55 @@
-//! Allocations as platforms tell of them.
+//! Allocations as platforms describe them.
 
 use crate::time::Time;
 
-/// What a platform's listing shows of one of our allocations.
+/// An allocation of ours in a platform's listing.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ListedAllocation {
-    /// How many tasks of it are there, if it is a job array.
+    /// Number of its tasks that are listed, if it is a job array.
     pub n_nodes: Option<u32>,
-    /// The tag we gave it.
+    /// The tag that we gave the allocation.
     pub tag: String,
     /// The platform's own id.
     pub batch_id: String,
-    /// Whether it has ended and is only remembered.
+    /// Whether it has ended and is only still listed.
     pub is_ended: bool,
-    /// Whether it runs, so that its pilot should come.
+    /// Whether it runs, so that its pilot should register soon.
     pub is_running: bool,
-    /// Whether it has begun and stands still, as its batch system or somebody has suspended it.
+    /// Whether it has started and is suspended, by its batch system or by a person.
     pub is_suspended: bool,
-    /// What is wrong with it, in the platform's words.
+    /// The problem with it, in the platform's words.
     pub trouble: Option<String>,
-    /// Whether that is only that there is no room for it.
+    /// Whether the only problem is that the platform has no room for it.
     pub lacks_room: bool,
-    /// Why it waits, or has ended, in the platform's words, where the platform says so.
+    /// The reason why it waits or has ended, in the platform's words, where the platform gives one.
     pub reason: Option<String>,
 }
 
-/// An allocation that may be there, and whose id is known: what a listing may show of it though somebody has renamed it.
+/// An allocation that may be there and whose batch job id is known: a listing can show it even after a
+/// rename.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KnownAllocation {
     /// The platform's own id.
     pub batch_id: String,
-    /// The tag we gave it.
+    /// The tag that we gave the allocation.
     pub tag: String,
-    /// When it was asked for: it was submitted then, or later.
+    /// The time at which the engine asked for it: the submission was then or later.
     pub asked_for_at: Time,
-    /// When it was known to be there: it was submitted then, or before.
+    /// The time at which it was known to be there: the submission was then or earlier.
     pub known_at: Time,
 }
 
-/// How a submission to a platform went.
+/// The outcome of a submission to a platform.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SubmitOutcome {
-    /// It is there, under this id of the platform's own.
+    /// The platform has accepted the allocation, under this id of its own.
     Accepted(String),
-    /// It is not there, for this reason.
+    /// The platform has refused the allocation, for this reason.
     Refused(String),
-    /// It is not there, as the platform takes no more jobs of the account at present: its limit, in its words.
+    /// The platform accepts no more jobs of the account at present: its limit, in its words.
     NoRoom(String),
-    /// It was not asked for, as it was not wanted any more when its turn came.
+    /// The request was withdrawn before it was sent.
     Withdrawn,
-    /// Nobody knows; only a listing by tag will tell.
+    /// The outcome is unknown, for this reason; only a listing by tag can show it.
     Unknown(String),
 }

@@ -1,4 +1,4 @@
-//! Platforms and their allocations, as operators and platforms tell of them.
+//! Platforms and their allocations, as operators and platforms describe them.
 
 pub mod allocation;
 pub mod platform_spec;

@@ -12,83 +12,87 @@ use crate::{
     time::Span,
 };
 
-/// What a platform's operator allows beside [`PlatformSpec::n_pilots_max`]; `None`: no limit.
+/// The limits that an operator sets beside [`PlatformSpec::n_pilots_max`]; `None`: no limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct PlatformLimits {
-    /// Allocations that are there and whose pilots have not come.
+    /// Number of present or requested allocations whose pilots have not registered.
     pub n_queued_max: Option<u32>,
-    /// Allocations asked for within any minute.
+    /// Number of requests for allocations within any minute.
     pub n_submissions_per_minute: Option<u32>,
-    /// Cores × time of allocations that ended, and of those there with their walltime: none is asked for without.
+    /// Cores × time of the ended allocations, and of the present ones with their whole walltime. Without a
+    /// walltime, none is requested.
     pub core_time_max: Option<Span>,
-    /// Cores × time of the tasks of any one user: what those took that pilots have reported, and what those are
-    /// expected to take that pilots hold. No more of them begin than it allows.
+    /// Cores × time of the tasks of any one user: of those that pilots have reported, and as expected of
+    /// those that pilots hold. No more tasks start than this allows.
     pub user_core_time_max: Option<Span>,
-    /// What all allocations may cost, those that have ended and, with their whole walltime, those that are there.
-    /// Nothing is asked for without a walltime. Of a platform without a price nothing.
+    /// The most that all allocations may cost: the ended ones and, with their whole walltime, the present
+    /// ones. Without a walltime, none is requested. Platforms without a price have no such limit.
     pub cost_max: Option<Money>,
 }
 
-/// What an operator wants of a platform.
+/// The mode that an operator sets for a platform.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum PlatformMode {
-    /// Pilots, when there is work for them.
+    /// Pilots are requested when there is work for them.
     #[default]
     Active,
-    /// No more allocations; what is there goes on.
+    /// No more allocations are requested; the present ones go on.
     Paused,
-    /// No more allocations; those that wait are cancelled, and pilots leave when their tasks have ended.
+    /// No more allocations are requested; waiting ones are cancelled, and pilots leave when their tasks have
+    /// ended.
     Draining,
-    /// Taken away: nothing is there, and nothing is asked for until it is attached again.
+    /// The platform is taken away: it has no allocations and gets none until it is attached again.
     Detached,
 }
 
-/// A source of pilots as the operator attached it.
+/// A platform as the operator attached it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct PlatformSpec {
-    /// Unique among platforms.
+    /// The platform's name, unique among platforms.
     pub name: String,
-    /// The adapter's name.
+    /// The name of the backend.
     pub adapter: String,
-    /// Where it is asked: the SSH host, or the name of the cloud; empty: this host, or where the environment says. `None`:
-    /// a record of before this was kept.
+    /// The SSH host or the name of the cloud through which the platform is reached; empty: this host, or the
+    /// cloud that the environment names. `None`: the record is older than this field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub site: Option<String>,
-    /// What one pilot there offers.
+    /// The resources of one pilot there.
     pub capacity: Resources,
-    /// How many nodes one allocation has, each with a pilot.
+    /// Number of nodes of one allocation, each with a pilot.
     #[serde(default = "one")]
     pub n_nodes: u32,
-    /// Whether each of them begins and ends for itself, as the tasks of a job array.
+    /// Whether each node starts and ends by itself, like the tasks of a job array.
     #[serde(default)]
     pub is_array: bool,
-    /// Whether a submission may take effect although its manager has gone: until `Settings::submit_limit` is over.
+    /// Whether a submission may take effect after its manager has ended: until `Settings::submit_limit` is
+    /// over.
     #[serde(default)]
     pub submits_late: bool,
-    /// Whether a pilot's token may be read by what runs beside it: it serves once, and not for one started again.
+    /// Whether programs on the pilot's node can read its join token: the token then serves once, and not for
+    /// a restarted pilot.
     #[serde(default)]
     pub joins_once: bool,
-    /// Pilots wanted even when there is nothing to do.
+    /// Number of pilots that are kept even without work.
     pub n_pilots_min: u32,
-    /// Never more pilots than this.
+    /// The most pilots that the platform may have.
     pub n_pilots_max: u32,
-    /// A pilot without work for so long is sent away.
+    /// The time after which a pilot without work is sent away.
     pub idle_timeout: Span,
-    /// How long an allocation may run; `None`: no end.
+    /// The walltime of an allocation; `None`: no end.
     pub walltime: Option<Span>,
-    /// How often to ask the platform for what is there.
+    /// The interval between listings of the platform.
     pub poll_interval: Span,
-    /// What else is allowed.
+    /// Further limits.
     #[serde(default)]
     pub limits: PlatformLimits,
-    /// How its cores may stand for more vCPUs than one each; `None`: they do not.
+    /// The settings of the vCPU ratio; `None`: a core is one vCPU.
     #[serde(default)]
     pub scaling: Option<ScalingSpec>,
-    /// What it costs, if that is known.
+    /// The platform's price, if it is known.
     #[serde(default)]
     pub price: Option<Price>,
 }
@@ -98,12 +102,12 @@ fn one() -> u32 {
 }
 
 impl PlatformSpec {
-    /// What the platform's queue may care about of an allocation.
+    /// Returns the properties of an allocation that a queue may treat differently.
     pub fn shape(&self) -> Shape {
         Shape { cores: self.cores_of_allocation(), n_nodes: self.n_nodes, walltime: self.walltime }
     }
 
-    /// Cores of one allocation, of all its nodes.
+    /// Returns the number of cores of one allocation, over all its nodes.
     pub fn cores_of_allocation(&self) -> u32 {
         self.capacity.cores.saturating_mul(self.n_nodes)
     }

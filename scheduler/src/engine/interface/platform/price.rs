@@ -1,4 +1,4 @@
-//! What a platform costs, in money.
+//! The price of a platform, in money.
 
 use std::fmt;
 
@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::time::Span;
 
-/// Microseconds of an hour.
+/// Microseconds in an hour.
 const HOUR_US: u128 = 3_600_000_000;
 
-/// Millionths of a currency's unit, so that records say it exactly.
+/// An amount of money in millionths of the currency's unit, so that records hold it exactly.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
@@ -18,13 +18,13 @@ pub struct Money(pub u64);
 impl fmt::Display for Money {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let amount = self.0 as f64 / 1e6;
-        // What a task or two cost is not nothing.
+        // A task or two must not seem to cost nothing.
         if self.0 > 0 && amount < 0.1 { write!(f, "{amount:.4}") } else { write!(f, "{amount:.2}") }
     }
 }
 
 impl Money {
-    /// With all of its digits, two at least.
+    /// Returns the amount with all its digits, at least two of them decimals.
     pub fn exact(self) -> String {
         let text = format!("{}.{:06}", self.0 / 1_000_000, self.0 % 1_000_000);
         let n_zeros = text.len() - text.trim_end_matches('0').len();
@@ -32,24 +32,24 @@ impl Money {
     }
 }
 
-/// What a core costs for an hour.
+/// The price of a core for an hour.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Price {
-    /// So much.
+    /// The amount.
     pub core_hour: Money,
-    /// Of that currency.
+    /// The currency of the amount.
     pub currency: String,
 }
 
 impl Price {
-    /// What so many cores × time cost, rounded up.
+    /// Returns the price of this many cores × time, rounded up.
     pub fn of(&self, core_time: Span) -> Money {
         let micros = (u128::from(core_time.0) * u128::from(self.core_hour.0)).div_ceil(HOUR_US);
         Money(u64::try_from(micros).unwrap_or(u64::MAX))
     }
 
-    /// How many cores × time can be had for that.
+    /// Returns the cores × time that this amount pays for.
     pub fn affords(&self, money: Money) -> Span {
         let span = (u128::from(money.0) * HOUR_US).checked_div(self.core_hour.0.into());
         Span(span.map_or(u64::MAX, |span| u64::try_from(span).unwrap_or(u64::MAX)))

@@ -1,4 +1,4 @@
-//! How many vCPUs a core of a cloud stands for: settings, answers of clouds and changes.
+//! The vCPU ratio: settings, answers of clouds and changes.
 
 use std::fmt;
 
@@ -9,52 +9,52 @@ use crate::{
     time::{Span, Time},
 };
 
-/// How a platform's cores may stand for more vCPUs than one each.
+/// The settings of a platform's vCPU ratio.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ScalingSpec {
-    /// Who sees to it.
+    /// The way in which the ratio is applied.
     pub by: ScalingWay,
-    /// vCPUs of a core at most, in thousandths (paper 003's C).
+    /// The highest vCPU ratio, in thousandths (paper 003's C).
     pub ratio_max: Ratio,
-    /// The share of attempts that may fail, in thousandths (its epsilon).
+    /// The part of attempts that may fail, in thousandths (paper 003's epsilon).
     pub errors_max_permille: u32,
-    /// How often it is decided.
+    /// The interval between decisions.
     pub interval: Span,
 }
 
-/// Who sees to it that a core stands for more vCPUs.
+/// The way in which a vCPU ratio is applied.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ScalingWay {
-    /// Pilots: they offer as many slots.
+    /// Pilots offer that many slots per core.
     Slots,
-    /// The cloud: its hosts have as many, so that more servers fit on them.
+    /// The cloud's hosts offer that many vCPUs per core, so that more servers fit on them.
     Placement,
 }
 
-/// vCPUs of a core in thousandths, so that records say it exactly.
+/// A vCPU ratio in thousandths, so that records hold it exactly.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct Ratio(pub u32);
 
 impl Ratio {
-    /// As many as there are cores.
+    /// One vCPU per core.
     pub const ONE: Ratio = Ratio(1000);
 
-    /// The nearest to a number; 1 at least.
+    /// Returns the ratio nearest to a number; at least 1.
     pub fn of(number: f64) -> Ratio {
         Ratio((number * 1000.0).round().min(f64::from(u32::MAX)) as u32).max(Ratio::ONE)
     }
 
-    /// As a number.
+    /// Returns the ratio as a number.
     pub fn number(self) -> f64 {
         f64::from(self.0) / 1000.0
     }
 
-    /// What so many cores stand for, rounded; 1 at least, where there is one.
+    /// Returns the number of vCPUs of `n_cores` cores, rounded; at least 1 if there is a core.
     pub fn of_cores(self, n_cores: u32) -> u32 {
         let n = (u64::from(n_cores) * u64::from(self.0) + 500) / 1000;
         u32::try_from(n).unwrap_or(u32::MAX).max(n_cores.min(1))
@@ -67,14 +67,14 @@ impl fmt::Display for Ratio {
     }
 }
 
-/// A host of a cloud, as its Placement knows it.
+/// A host of a cloud, as the cloud's Placement service describes it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Provider {
-    /// Placement's id.
+    /// The id in Placement.
     pub id: String,
     /// The host's name.
     pub name: String,
-    /// How many vCPUs it has a core, as Placement writes it.
+    /// The vCPU ratio, as Placement writes it.
     pub ratio: String,
 }
 
@@ -84,46 +84,46 @@ impl Provider {
     }
 }
 
-/// A host as it was found.
+/// A host of a cloud, as the manager found it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FoundProvider {
-    /// What it had.
+    /// The host with the ratio that it had.
     pub provider: Provider,
-    /// Whether it has now what was asked for: it was known before.
+    /// Whether the host now has the ratio that was requested; only hosts that were known before get it.
     pub is_set: bool,
 }
 
-/// Why a cloud's hosts could not be given other numbers of vCPUs.
+/// The reason why the ratios of a cloud's hosts could not be set.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ScaleTrouble {
-    /// They cannot, as long as nobody changes something.
+    /// The cloud refuses, until somebody changes something.
     Refused(String),
-    /// Nobody knows.
+    /// It is unknown whether they are set.
     Unknown(String),
 }
 
-/// A platform's vCPUs a core have changed.
+/// A change of a platform's vCPU ratio.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ScalingChange {
-    /// When.
+    /// The time of the change.
     pub at: Time,
-    /// vCPUs of a core before, in thousandths.
+    /// The vCPU ratio before, in thousandths.
     pub before: Ratio,
-    /// And since.
+    /// The vCPU ratio since then, in thousandths.
     pub after: Ratio,
-    /// How it is carried out.
+    /// The way in which it is applied.
     pub by: ScalingWay,
     /// The reason.
     pub why: Why,
-    /// What was seen in the interval before.
+    /// The measurements of the interval before the change.
     pub seen: Seen,
-    /// Cores of the platform then.
+    /// Number of cores of the platform at that time.
     pub n_cores: u64,
 }
 
 impl ScalingChange {
-    /// Why, with the numbers.
+    /// Returns the reason with the measurements, for people.
     pub fn told(&self) -> String {
         let Seen { n_ended, n_failed, n_queued, cpu, wall } = self.seen;
         let share = (wall > Span::ZERO).then(|| cpu.as_secs_f64() / wall.as_secs_f64());

@@ -2,13 +2,13 @@
 
 use crate::time::Span;
 
-/// What allocations of one platform have in common that its queue may care about.
+/// The properties of a platform's allocations that a queue may treat differently.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Shape {
-    /// Of all its nodes.
+    /// Number of cores, over all nodes.
     pub cores: u32,
-    /// How many.
+    /// Number of nodes.
     pub n_nodes: u32,
-    /// `None`: without end.
+    /// The walltime; `None`: no end.
     pub walltime: Option<Span>,
 }

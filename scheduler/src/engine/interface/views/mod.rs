@@ -25,14 +25,14 @@ use crate::{
     time::{Span, Time},
 };
 
-/// How many tasks of a job are in which state. They add up to `total`, without `blocked`, which is a part of `waiting`.
+/// Numbers of a job's tasks by state. They add up to `total`, without `blocked`, which is part of `waiting`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[allow(missing_docs)] // The words of the design page.
 pub struct Counts {
     pub total: u64,
     pub waiting: u64,
-    /// Of those that wait, how many do for other tasks.
+    /// Number of waiting tasks that wait for other tasks.
     #[serde(default)]
     pub blocked: u64,
     pub queued: u64,
@@ -42,16 +42,16 @@ pub struct Counts {
     pub cancelled: u64,
 }
 
-/// What a user has of jobs.
+/// The jobs, tasks and bytes that a user has in the manager.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct HoldingsView {
-    /// Jobs that have not ended.
+    /// Number of jobs that have not ended.
     pub n_jobs: u64,
-    /// Tasks of them that have not ended.
+    /// Number of tasks of these jobs that have not ended.
     pub n_tasks: u64,
-    /// Bytes of the descriptions of all the user's jobs, of those that have ended too: they stay in memory.
+    /// Bytes of the descriptions of all the user's jobs, including the ended ones: they stay in memory.
     pub value_bytes: u64,
-    /// Whether the submission that was asked about is kept.
+    /// Whether the submission in question is known.
     pub is_known: bool,
 }
 
@@ -66,7 +66,7 @@ pub struct JobView {
     pub application: String,
     pub state: String,
     pub priority: i32,
-    /// Whether its priority counts among the jobs of all users.
+    /// Whether the priority counts among the jobs of all users.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub priority_over_all: bool,
     pub counts: Counts,
@@ -82,37 +82,38 @@ pub struct JobView {
     pub n_failed_attempts: u64,
     pub needs: Resources,
     pub cancel_cause: Option<String>,
-    /// The first job of the workflow of which it is a stage.
+    /// The first job of the workflow that the job is a stage of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workflow: Option<JobId>,
     /// Bytes of files that have moved for its tasks.
     #[serde(default, skip_serializing_if = "MovedBytes::is_none")]
     pub moved: MovedBytes,
-    /// The jobs whose tasks its own wait for.
+    /// The jobs that the job's tasks wait for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<JobId>,
-    /// Its budget for output, in bytes, if that is used up. Said of one job by whoever reads the store too.
+    /// The job's output limit in bytes, if it is used up. Set only in views of one job that read the store,
+    /// too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_budget_spent: Option<u64>,
-    /// The quota of output of its user in bytes, if that is used up: nothing more is kept.
+    /// The user's output quota in bytes, if it is used up: no more output is kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_quota_spent: Option<u64>,
-    /// Of how many tasks not all output is kept from which values are extracted. Said like its budget.
+    /// The tasks whose output was cut although values are extracted from it. Set like `output_budget_spent`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut_outputs: Option<CutOutputs>,
 }
 
-/// Tasks that wrote more than is kept, in a job that extracts values from what they write.
+/// Tasks that wrote more output than is kept, in a job that extracts values from output.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CutOutputs {
-    /// How many; of very many a lower bound.
+    /// Number of tasks; a lower bound if there are very many.
     pub n_tasks: u64,
-    /// How much is kept of each, in bytes.
+    /// Bytes of output that are kept of each task.
     pub limit_bytes: u64,
 }
 
-/// A task as readers see it. What finished attempts used is in the store.
+/// A task as readers see it. The resources that ended attempts used are in the store.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[allow(missing_docs)] // The words of the design page.
@@ -146,10 +147,10 @@ pub struct PilotView {
     pub ended_at: Option<Time>,
     pub silent_for: Option<Span>,
     pub walltime_left: Option<Span>,
-    /// The part of its last attempts that failed, 0 to 1; none before the first.
+    /// The part of the pilot's last attempts that failed, 0 to 1; null before the first.
     #[serde(default)]
     pub error_rate: Option<f64>,
-    /// The same of its node, whichever pilot ran them.
+    /// The part of the last attempts on its node that failed, by all pilots, 0 to 1.
     #[serde(default)]
     pub node_error_rate: Option<f64>,
 }
@@ -165,7 +166,7 @@ pub struct AllocationView {
     pub batch_id: Option<String>,
     pub state: String,
     pub why: Option<String>,
-    /// Those that are there; once none is, all that came.
+    /// The live pilots; if there is none, all that have registered.
     pub pilots: Vec<PilotId>,
     pub n_nodes: u32,
     pub cores: u32,
@@ -175,22 +176,23 @@ pub struct AllocationView {
     pub pilot_at: Option<Time>,
     pub ended_at: Option<Time>,
     pub core_time: Span,
-    /// Why it waits, in its platform's words, and what can be done about it where it does not begin by itself.
+    /// The reason why the allocation waits, in the platform's words, and advice if it does not start by
+    /// itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_reason: Option<QueueReasonView>,
 }
 
-/// Why allocations wait, as their platform says.
+/// The reason why allocations wait, as their platform reports it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueueReasonView {
-    /// In its words.
+    /// The reason, in the platform's words.
     pub reason: String,
-    /// What can be done; nothing where it begins by itself.
+    /// The advice on what can be done; null if the allocations start by themselves.
     pub advice: Option<String>,
-    /// How many allocations wait so.
+    /// Number of allocations that wait for this reason.
     pub n_allocations: u64,
-    /// Since when the platform says so, of the first.
+    /// The time since when the first of them waits for this reason.
     pub since: Time,
 }
 
@@ -211,7 +213,8 @@ pub struct PlatformView {
     pub used_cores: u64,
     pub n_failures: u32,
     pub last_failure: Option<String>,
-    /// Why its connection waits for a person, who opens it by `pilotfish platform login`; nothing where it does not.
+    /// The reason why the connection waits for a person to run `pilotfish platform login`; null if it does
+    /// not.
     #[serde(default)]
     pub waits_for_person: Option<String>,
     pub mode: PlatformMode,
@@ -222,29 +225,29 @@ pub struct PlatformView {
     pub n_queued: u64,
     pub core_time_spent: Span,
     pub core_time_committed: Span,
-    /// What tasks took there, by user.
+    /// The core-time that tasks used there, by user.
     pub core_time_used: BTreeMap<String, Span>,
-    /// Cores that are meant for each user with open tasks, where a policy says so.
+    /// The fair share in cores of each user with open tasks, if the policy has fair shares.
     #[serde(default)]
     pub shares: BTreeMap<String, u64>,
-    /// How long allocations of its shape wait for their first pilot, the last ones more than those before.
+    /// The mean queue wait of allocations of this shape; recent ones count more.
     #[serde(default)]
     pub wait_mean: Option<Span>,
-    /// How many allocations that is of.
+    /// Number of allocations behind `wait_mean`.
     #[serde(default)]
     pub n_waits: u64,
-    /// How its cores may stand for more vCPUs than one each.
+    /// The vCPU ratio and its settings.
     #[serde(default)]
     pub scaling: Option<ScalingView>,
-    /// What it costs, if that is known.
+    /// The cost of the platform, if its price is known.
     #[serde(default)]
     pub cost: Option<CostView>,
-    /// Why its allocations wait, as it says; those with something to be done first.
+    /// The reasons why allocations wait, as the platform reports them; those with advice come first.
     #[serde(default)]
     pub queue_reasons: Vec<QueueReasonView>,
 }
 
-/// What a platform costs.
+/// The cost of a platform.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[allow(missing_docs)] // The words of the design page; all but the price in millionths of its currency.
@@ -255,30 +258,30 @@ pub struct CostView {
 }
 
 impl PlatformView {
-    /// What each of its pilots offers to tasks that take a core.
+    /// Returns the number of slots of each pilot, for tasks that need one core.
     pub fn slots(&self) -> u32 {
         let by_slots = self.scaling.as_ref().filter(|scaling| scaling.by == ScalingWay::Slots);
         by_slots.map_or(self.capacity.cores, |scaling| scaling.ratio.of_cores(self.capacity.cores))
     }
 }
 
-/// How it stands with a platform's vCPUs.
+/// The state of a platform's vCPU ratio.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[allow(missing_docs)] // The words of the design page.
 pub struct ScalingView {
-    /// What the operator wants.
+    /// The operator's settings.
     pub wanted: Option<ScalingSpec>,
-    /// vCPUs of a core, in thousandths.
+    /// The vCPU ratio, in thousandths.
     pub ratio: Ratio,
     pub by: ScalingWay,
-    /// What is wrong with it.
+    /// The problem with applying the ratio.
     pub trouble: Option<String>,
     /// The last changes, oldest first.
     pub changes: Vec<ScalingChange>,
 }
 
-/// Totals of everything.
+/// The totals of the manager.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[allow(missing_docs)] // The words of the design page.
@@ -293,44 +296,44 @@ pub struct StatusView {
     pub used_cores: u64,
     pub is_shutting_down: bool,
     pub in_grace: Option<Span>,
-    /// How evenly users with open tasks are served, at most 1; nothing where there are fewer than two.
+    /// The fairness among users with open tasks, at most 1; null if there are fewer than two such users.
     pub fairness: Option<f64>,
     /// Platforms whose connections wait for a person.
     #[serde(default)]
     pub waiting_for_person: Vec<String>,
-    /// Results that were refused since the start, because their pilots were not leased the tasks.
+    /// Number of results since the start that were refused because their pilots had no lease of the tasks.
     #[serde(default)]
     pub n_results_refused: u64,
 }
 
-/// What a pilot may ask for, beside its pulls.
+/// The data that a pilot may access, beside its pulls.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SessionView {
-    /// Its platform.
+    /// The pilot's platform.
     pub platform: PlatformId,
-    /// Whether it has said what it holds; else its leases are not known.
+    /// Whether the pilot has said which tasks it holds; before that, its leases are unknown.
     pub is_in_step: bool,
-    /// The tasks that it was leased, and those that were taken from it and it has not answered for.
+    /// The tasks that are leased to the pilot, and those that were revoked without its confirmation yet.
     pub jobs: Vec<SessionJob>,
 }
 
-/// A job of which a pilot has tasks.
+/// A job that a pilot has tasks of.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SessionJob {
-    /// Which.
+    /// The job.
     pub job: JobId,
-    /// Whose it is.
+    /// The user that the job belongs to.
     pub user: String,
-    /// Its tasks there.
+    /// The job's tasks on the pilot.
     pub tasks: TaskSet,
-    /// Which files come and go with them.
+    /// The files to stage in and stage out.
     pub staging: Staging,
-    /// The jobs that it comes after.
+    /// The jobs that this job depends on.
     pub after: Vec<JobId>,
 }
 
 impl SessionView {
-    /// The tasks of a job; `None`: there are none.
+    /// Returns the pilot's tasks of a job; `None`: there are none.
     pub fn tasks(&self, job: JobId) -> Option<&TaskSet> {
         self.jobs.iter().find(|held| held.job == job).map(|held| &held.tasks)
     }

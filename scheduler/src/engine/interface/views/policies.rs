@@ -2,27 +2,27 @@
 
 use crate::{policy::Policies, time::Time};
 
-/// Somebody set policies.
+/// A change of the policies.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PolicyChange {
-    /// When.
+    /// The time of the change.
     pub at: Time,
-    /// Who.
+    /// The operator who made it.
     pub by: String,
-    /// What the configuration said then.
+    /// The policies in the configuration at that time.
     pub configured: Policies,
-    /// What they were.
+    /// The policies before the change.
     pub before: Policies,
-    /// What they are since.
+    /// The policies after the change.
     pub policies: Policies,
 }
 
-/// What policies there are, and how they came about.
+/// The policies and their history.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PoliciesView {
-    /// What the configuration says.
+    /// The policies in the configuration.
     pub configured: Policies,
-    /// What goes.
+    /// The policies in force.
     pub policies: Policies,
     /// The last changes, oldest first.
     pub changes: Vec<PolicyChange>,

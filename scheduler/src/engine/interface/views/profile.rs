@@ -7,64 +7,64 @@ use crate::{
     time::Span,
 };
 
-/// What is known of an application.
+/// The profile of an application.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProfileView {
-    /// As jobs name it.
+    /// The application's name in jobs.
     pub application: String,
-    /// What its tasks wait for most: as declared, else as they show.
+    /// The resource that its tasks mostly wait for: as declared, else as measured.
     pub job_type: Option<JobType>,
-    /// Where it has run, by name of the platform.
+    /// The measurements, by name of the platform.
     pub platforms: Vec<ExperienceView>,
-    /// What was said of it; measurements outweigh it.
+    /// The declared properties; measurements outweigh them.
     pub declared: Option<Declared>,
 }
 
-/// What was learned of an application on one platform. Means forget what was long ago.
+/// The measurements of an application on one platform. In means, recent attempts count more.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExperienceView {
     /// The platform.
     pub platform: String,
-    /// Successes.
+    /// Number of successful attempts.
     pub n_done: u64,
-    /// Attempts that failed by the program's fault.
+    /// Number of attempts that failed because of the program.
     pub n_failed: u64,
-    /// Mean wall time of a success.
+    /// Mean runtime of a successful attempt.
     pub mean: Option<Span>,
-    /// Its standard deviation.
+    /// Standard deviation of that runtime.
     pub deviation: Option<Span>,
-    /// How busy a success keeps its cores, 0 to about 1.
+    /// The part of the time for which a successful attempt keeps its cores busy, 0 to about 1.
     pub cpu_share: Option<f64>,
-    /// The part of attempts that fail by the program's fault, 0 to 1.
+    /// The part of attempts that fail because of the program, 0 to 1.
     pub error_rate: Option<f64>,
-    /// The largest peak memory of a success, bytes; 0: not known.
+    /// The largest peak memory of a successful attempt, in bytes; 0: unknown.
     pub memory_bytes_max: u64,
-    /// Bytes a second that a task reads from disks and writes to them, where any has told.
+    /// Bytes per second that a task reads from and writes to disks, if a pilot has reported it.
     #[serde(default)]
     pub io_rate: Option<f64>,
-    /// How long it takes until a task's program has begun, where any has told.
+    /// The time until a task's program has started, if a pilot has reported it.
     #[serde(default)]
     pub prepared: Option<Span>,
-    /// How many tasks a node runs well at a time, as far as is known.
+    /// The parallel degree: how many tasks at a time a node gains from, as far as is known.
     #[serde(default)]
     pub degree: u32,
-    /// What it takes in company, on nodes of several cores.
+    /// Runtimes by co-runners, on nodes with several cores.
     #[serde(default)]
     pub beside: Vec<BesideView>,
 }
 
-/// What an application's tasks take beside others on a node.
+/// The runtime of an application's tasks beside certain co-runners.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BesideView {
-    /// The other applications on a full node; `None`: the task had the node for itself.
+    /// The other applications on a full node; null: the task was alone on the node.
     pub others: Option<Vec<String>>,
-    /// Successes.
+    /// Number of successful attempts.
     pub n: u64,
-    /// Mean wall time; it forgets what was long ago.
+    /// Mean runtime; recent attempts count more.
     pub mean: Span,
-    /// How much longer that is than alone: 0.5 is half as much again. `None`: none has run alone.
+    /// The increase over the runtime alone: 0.5 means 50 % longer. Null: no task has run alone.
     pub difference: Option<f64>,
 }

@@ -7,94 +7,94 @@ use crate::{
     time::{Span, Time},
 };
 
-/// Weights have moved.
+/// A change of weights.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WeightChange {
-    /// When.
+    /// The time of the change.
     pub at: Time,
-    /// What they were moved to, and by which numbers.
+    /// The new weights, and the numbers behind them.
     pub kind: KindView,
-    /// What differs from when they were noted last.
+    /// The differences from the last recorded change.
     #[serde(default)]
     pub causes: Vec<WeightCause>,
 }
 
-/// Something that weights are made of differs from when they were noted last.
+/// A number behind the weights that differs from the last recorded change.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "cause", rename_all = "kebab-case")]
 pub enum WeightCause {
-    /// They are the first of their kind.
+    /// These are the first weights of their kind of task.
     First,
-    /// Pilots take part on other platforms.
+    /// Pilots of other platforms take part than before.
     Platforms {
-        /// On which they did before.
+        /// The platforms before.
         before: Vec<String>,
     },
-    /// More tasks can run at a time, or fewer.
+    /// More or fewer tasks can run at a time.
     Slots {
-        /// Where.
+        /// The platform.
         platform: String,
-        /// How many could.
+        /// Number of tasks before.
         before: u64,
     },
-    /// A task takes another time, or it was not known, or is guessed otherwise.
+    /// The mean runtime differs, was unknown, or is guessed differently.
     Mean {
-        /// Where.
+        /// The platform.
         platform: String,
-        /// How long it took, where one had run.
+        /// The mean runtime before, if a task had run there.
         before: Option<Span>,
-        /// What it was taken to be where none had.
+        /// The guessed runtime before, if none had run there.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         guessed: Option<Span>,
     },
-    /// More attempts fail, or fewer.
+    /// More or fewer attempts fail.
     Errors {
-        /// Where.
+        /// The platform.
         platform: String,
-        /// The part of them that failed.
+        /// The part of attempts that failed before.
         before: f64,
     },
-    /// Paper 003's LOAD, or its ERROR: what waits on platforms is compared with the mean size of a job.
+    /// Paper 003's LOAD or ERROR: the tasks that wait on platforms are compared with the mean size of a job.
     Load {
-        /// Tasks that waited on each platform or were held there.
+        /// Number of tasks that waited for or were held on each platform.
         queued: Vec<(String, u64)>,
         /// The mean size of the last jobs.
         threshold: f64,
     },
-    /// More waits, or less.
+    /// More or fewer tasks wait.
     Work {
-        /// Tasks that were ready.
+        /// Number of ready tasks before.
         before: u64,
     },
 }
 
-/// What is meant for which platform.
+/// The weights of all kinds of tasks.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WeightsView {
-    /// The word of the policy.
+    /// The name of the policy.
     pub policy: String,
-    /// When all that is ready will have begun and what runs have ended, as far as can be told.
+    /// The time until all ready tasks have started and the running ones have ended, by estimate.
     pub last_end: Option<Span>,
     /// A row of weights for each kind of task.
     pub kinds: Vec<KindView>,
-    /// How weights have moved, the last times, oldest first.
+    /// The last changes, oldest first.
     pub history: Vec<WeightChange>,
 }
 
-/// The row of weights of a kind of task: an application's that need the same.
+/// The row of weights of a kind of task: an application and the resources that its tasks need.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KindView {
     /// The application.
     pub application: String,
-    /// What each task needs.
+    /// The resources of each task.
     pub needs: Resources,
-    /// Tasks that are ready and meant for some platform.
+    /// Number of ready tasks that are meant for some platform.
     pub n_ready: u64,
-    /// By platform.
+    /// The weights, by platform.
     pub platforms: Vec<WeightView>,
 }
 
@@ -104,26 +104,26 @@ pub struct KindView {
 pub struct WeightView {
     /// The platform.
     pub platform: String,
-    /// The share of what is ready, 0 to 1.
+    /// The part of the ready tasks that is meant for the platform, 0 to 1.
     pub weight: f64,
-    /// What it was before; of a change only.
+    /// The weight before; only in changes.
     pub before: Option<f64>,
-    /// Ready tasks that are still meant for it.
+    /// Number of ready tasks that are still meant for the platform.
     pub n_left: u64,
-    /// Tasks that its pilots can run at a time.
+    /// Number of tasks that its pilots can run at a time.
     pub n_slots: u64,
-    /// The mean wall time of a task there, where one has run or somebody has said it.
+    /// The mean runtime of a task there, measured or declared.
     pub mean: Option<Span>,
-    /// Whether that was said and none has run.
+    /// Whether the runtime is declared and no task has run there.
     #[serde(default)]
     pub is_declared: bool,
-    /// What it is taken to be where none has: by what other applications take there.
+    /// The guessed runtime if no task has run there, from the runtimes of other applications there.
     #[serde(default)]
     pub guess: Option<Span>,
-    /// The part of the last attempts there that failed, whoever's fault it was, 0 to 1.
+    /// The part of the last attempts there that failed, for any reason, 0 to 1.
     pub error_rate: f64,
-    /// Tasks a second that it finishes; nothing where none has run.
+    /// Tasks per second that the platform completes; null if none has run there.
     pub rate: Option<f64>,
-    /// Whether what it begins now would end after all that others can do: it is given none.
+    /// Whether tasks that start there now would end after all others: the platform gets none.
     pub is_late: bool,
 }

@@ -1,13 +1,13 @@
-//! How the reports of a pilot of an earlier life of the manager go on.
+//! The continuation of reports from pilots of an earlier epoch.
 
-/// With which number the reports of a pilot go on that has served an earlier epoch: a store that was put back from a
-/// backup has forgotten some.
+/// The number with which the reports of a pilot of an earlier epoch continue: a store that was restored from
+/// a backup lacks some.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GoesOn {
-    /// With the next one that the manager expects.
+    /// The next number that the manager expects.
     AsExpected,
-    /// With this one, once.
+    /// This number, once.
     With(u64),
-    /// With any, once: the pilot is of a version that does not say it.
+    /// Any number, once: the pilot's version does not say it.
     WithAny,
 }

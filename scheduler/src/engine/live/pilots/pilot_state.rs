@@ -1,4 +1,4 @@
-//! A live pilot: its leases, and all that is known of it since the manager started.
+//! A live pilot: its leases, and the state that is known since the manager started.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,99 +17,100 @@ use crate::{
 /// A live pilot.
 #[derive(Clone, Debug, Default)]
 pub struct PilotState {
-    /// What its node has.
+    /// The resources of its node.
     pub capacity: Resources,
-    /// Whether it may get new tasks of any job: it has not been told to drain, and no profiling run has its node.
+    /// Whether it may get new tasks of any job: it does not drain, and no profiling run has its node.
     pub takes_part: bool,
-    /// Whether it has said, in this epoch, what it holds.
+    /// Whether it has said in this epoch what it holds.
     pub is_synced: bool,
-    /// The number of the question what it holds, if it was asked.
+    /// The number of the last question to it about what it holds.
     pub asked: Option<u64>,
-    /// The last question that it has answered.
+    /// The number of the last such question that it has answered.
     pub told: u64,
-    /// When it was last heard of.
+    /// The time of its last message.
     pub last_heard: Time,
-    /// What it holds.
+    /// The tasks that are leased to it.
     pub leases: BTreeMap<JobId, TaskSet>,
-    /// What was taken from it again and it has not answered for yet: no result of these tasks is of a
-    /// lease that it has now, and it gets none of them anew before.
+    /// Revoked tasks that it has not answered for: their results belong to no present lease, and it cannot
+    /// get them before that.
     pub revoked: BTreeMap<JobId, TaskSet>,
-    /// Tasks opened again whose result it had when it said what it holds: the result may be of an attempt
+    /// Reopened tasks that it had a result of when it said what it holds: the result may be of an attempt
     /// from before that, so a failure does not count.
     pub stale_failures: BTreeMap<JobId, TaskSet>,
-    /// What of it has begun, as last told.
+    /// Leased tasks that it last reported as running.
     pub running: BTreeMap<JobId, TaskSet>,
-    /// Whose tasks are on its node, where that tells something.
+    /// The applications on its node, if they teach something about co-runners.
     pub crew: Option<Box<NodeApplications>>,
-    /// What its leases leave of its capacity; 0 where they exceed it.
+    /// The resources that its leases need.
     pub used: Resources,
-    /// Its parked pull and until when.
+    /// The request of its parked pull, and the time at which that ends.
     pub parked: Option<(RequestId, Time)>,
     /// Whether it takes new tasks.
     pub is_hungry: bool,
-    /// For which job it keeps the cores that come free.
+    /// The job for which it keeps the cores that come free.
     pub reservation: Option<Reservation>,
-    /// The job that it was given tasks of last.
+    /// The job that it was last given tasks of.
     pub previous: Option<JobId>,
-    /// Parts sent in this epoch.
+    /// Number of parts sent in this epoch.
     pub n_parts: u64,
-    /// Parts that it has not confirmed.
+    /// The parts that it has not confirmed.
     pub unconfirmed: Vec<Part>,
-    /// The highest number of a part that was confirmed.
+    /// The highest number of a confirmed part.
     pub confirmed: u64,
-    /// The highest number of a pull of its process, where it counts them.
+    /// The highest number of a pull of its process, if it numbers them.
     pub last_pull: u64,
-    /// Tasks that it said to hold and was not leased, until it has answered for them.
+    /// Tasks that it said it holds without a lease, until it has answered for them.
     pub disowned: BTreeMap<JobId, TaskSet>,
-    /// Whether it was told to those who watch that what it says cannot be.
+    /// Whether a notice has told that it says something impossible.
     pub is_doubt_told: bool,
-    /// When somebody else came with its join token last.
+    /// The last time at which another process came with its join token.
     pub second_join_at: Option<Time>,
-    /// What it must be told.
+    /// The commands to send to it.
     pub commands: Vec<PilotCommand>,
-    /// Jobs whose templates it has been sent.
+    /// The jobs whose templates it has.
     pub templates: BTreeSet<JobId>,
-    /// Tasks that came to it from other pilots since the manager started.
+    /// Number of tasks that other pilots gave it since the manager started.
     pub n_taken: u64,
-    /// Tasks that went from it to others since then.
+    /// Number of tasks that it gave to other pilots since then.
     pub n_given: u64,
-    /// How often it was asked for tasks in the name of others since it last gave or got some.
+    /// How often it was asked to give tasks to others since it last gave or got some.
     pub n_failed_steal_requests: u32,
-    /// Since when it holds nothing.
+    /// The time since when it holds nothing.
     pub idle_since: Option<Time>,
-    /// Node failures in a row.
+    /// Number of node failures in a row.
     pub n_node_failures: u32,
-    /// Whether it fails what others can do, as far as can be told: it gets one task at a time.
+    /// Whether it is a suspected black hole: it gets one task at a time.
     pub is_doubted: bool,
-    /// … and nothing before this time.
+    /// The time before which it gets nothing, as a suspected black hole.
     pub paused_until: Option<Time>,
-    /// How often it has been made to pause since its last success.
+    /// Number of such pauses since its last success.
     pub n_pauses: u32,
-    /// What its job had come to when it began to fail.
+    /// The counts of the failing job when it began to fail.
     pub row_began: Option<RowBegan>,
-    /// When its timer is due.
+    /// The time at which its timer is due.
     pub timer_at: Option<Time>,
 }
 
 impl PilotState {
-    /// How many tasks it holds.
+    /// Returns the number of tasks that it holds.
     pub fn n_leased(&self) -> u64 {
         self.leases.values().map(TaskSet::len).sum()
     }
 
-    /// Whether a failure of the task may be from before it was opened again.
+    /// Returns whether a failure of the task may be from before the task was reopened.
     pub fn is_doubtful(&self, task: TaskId) -> bool {
         self.stale_failures.get(&task.job).is_some_and(|tasks| tasks.contains(task.index))
     }
 
-    /// Whether it holds this task.
+    /// Returns whether it holds this task.
     pub fn holds(&self, task: TaskId) -> bool {
         self.leases.get(&task.job).is_some_and(|tasks| tasks.contains(task.index))
     }
 }
 
 impl PilotState {
-    /// The cores under which it belongs among the takers, if it does.
+    /// Returns the number of free cores by which the pilot is listed among the takers; `None`: it is not
+    /// listed.
     pub fn free_cores_listed(&self) -> Option<u32> {
         let takes = self.parked.is_some() && self.is_hungry;
         takes.then(|| self.capacity.cores.saturating_sub(self.used.cores))

@@ -1,14 +1,14 @@
-//! A pilot keeps the cores that come free for a job.
+//! Reservation of a pilot's cores for a job.
 
 use crate::{ids::JobId, time::Time};
 
-/// A pilot keeps the cores that come free for a job.
+/// A reservation: a pilot keeps the cores that come free for a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reservation {
-    /// For which one.
+    /// The job.
     pub job: JobId,
-    /// Since which value of the serving counter.
+    /// The serving counter when the reservation began.
     pub since: u64,
-    /// When what the pilot held then is expected to have ended.
+    /// The time at which the tasks that the pilot held then are expected to have ended.
     pub until: Time,
 }

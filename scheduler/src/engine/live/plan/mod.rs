@@ -1,4 +1,4 @@
-//! The plan in force: shares, quotas and mixes of nodes.
+//! The plan in force: fair shares, quotas and node mixes.
 
 pub mod in_force;
 pub mod node_mix;

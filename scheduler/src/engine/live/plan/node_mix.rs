@@ -1,17 +1,17 @@
-//! The mix of applications that each node is meant for.
+//! Node mixes: the applications that share each node.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::ids::{PilotId, PlatformId};
 
-/// Cores of a node that are meant for each application.
+/// Number of cores of a node that are meant for each application.
 pub type NodeMix = BTreeMap<String, u64>;
 
-/// The mix of each pilot's node. Empty without a policy.
+/// The node mix of each pilot. Empty without a policy.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct NodeMixes {
     pub(in crate::engine) mixes: Vec<NodeMix>,
     pub(in crate::engine) of: BTreeMap<PilotId, usize>,
-    /// Applications for which cores of a platform are meant.
+    /// The applications that have cores in node mixes of each platform.
     pub(in crate::engine) mapped: BTreeMap<PlatformId, BTreeSet<String>>,
 }

@@ -1,5 +1,6 @@
-//! Quotas: how many ready tasks are meant for each platform. What the law of distribution says, used up as pilots
-//! take tasks; a platform that has used up its own takes over from the fullest.
+//! Quotas: the numbers of ready tasks that are meant for each platform. Layer `distribution` sets them, and
+//! pilots use them up as they take tasks; a platform without any left takes over tasks of the platform with
+//! the most.
 
 use crate::{
     engine::record::weight_policy::{TaskClass, WeightPolicyState},
@@ -8,115 +9,117 @@ use crate::{
     time::{Span, Time},
 };
 
-/// A platform that fails more often than another, by so much, gets only as many as show whether it is mended.
+/// A platform whose error rate exceeds another's by more than this is throttled to a few probes.
 pub(in crate::engine) const SHUNNED_FROM: f64 = 0.25;
 
-/// No error rate counts for more: a platform that is given nothing any more could not show that it has recovered.
+/// The highest error rate that counts: a platform without any tasks could not show that it has recovered.
 const ERROR_RATE_MOST: f64 = 0.95;
 
-/// A job's place in the quotas.
+/// A job's place in the quota table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum QuotaPlace {
-    /// It came after they were made; nothing of it is given out where there are some.
+    /// The job came after the plan input; where there are quotas, none of its tasks are leased.
     #[default]
     NotYet,
-    /// There are too many kinds: whoever pulls gets it.
+    /// There are too many task classes: any platform may take the job's tasks.
     Left,
-    /// The row.
+    /// The row of the job's task class.
     In(usize),
 }
 
-/// See the module. Empty where there is nothing to choose.
+/// The quota table. Empty where there is nothing to choose.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct QuotaTable {
-    /// Columns.
+    /// The platforms of the columns.
     pub(in crate::engine) platforms: Vec<PlatformId>,
-    /// Rows.
+    /// The rows.
     pub(in crate::engine) rows: Vec<ClassQuota>,
-    /// The state of a law that goes on from job to job.
+    /// The state of a policy that carries over from job to job.
     pub(in crate::engine) law: Option<WeightPolicyState>,
-    /// Seconds after which all that is ready has begun, as far as that can be told.
+    /// Seconds until all ready tasks have started, by estimate.
     pub(in crate::engine) last_end_s: f64,
-    /// When they should be made anew at the latest.
+    /// The time at which the quotas must be computed anew.
     pub(in crate::engine) due_at: Option<Time>,
 }
 
-/// The quotas of a kind of task.
+/// The quotas of a task class.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ClassQuota {
     pub(in crate::engine) kind: TaskClass,
     pub(in crate::engine) weights: Weights,
     pub(in crate::engine) cells: Vec<QuotaCell>,
-    /// Who has waited for so long is free for all.
+    /// The wait after which any platform may take the tasks.
     pub(in crate::engine) patience: Span,
-    /// Its users would have begun it all sooner by turns alone: wherever it is their turn it is meant for there.
+    /// Whether turns of users alone would have started all tasks sooner: then every platform may take a task
+    /// on its user's turn.
     pub(in crate::engine) fair_share_only: bool,
 }
 
-/// The quota of a kind of task on a platform, and what it came from.
+/// The quota of a task class on a platform, and the numbers behind it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct QuotaCell {
-    /// Tasks that it may still take.
+    /// Number of tasks that the platform may still take.
     pub n_left: u64,
-    /// What begins there later ends after all that others could do meanwhile.
+    /// A task that starts there after this time would end after all that other platforms could do.
     pub begin_by: Option<Time>,
-    /// It fails more often than others: it takes what is meant for it, to show whether it is mended, and no more.
+    /// Whether the platform is throttled because more tasks fail there than elsewhere: it takes only its
+    /// quota, as probes.
     pub is_shunned: bool,
-    /// When it was last given some for that.
+    /// The time of the last probe.
     pub tried_at: Option<Time>,
-    /// Tasks that its pilots can run at a time.
+    /// Number of tasks that its pilots can run at a time.
     pub n_slots: u64,
-    /// Seconds that one takes there, as far as is known.
+    /// The runtime of a task there in seconds, if known.
     pub runtime_s: Option<f64>,
-    /// … as was said of it: none has run there.
+    /// Whether the runtime is declared and no task has run there.
     pub is_declared: bool,
-    /// … by what others take there, where that is not known and was asked.
+    /// The runtime guessed from other applications there, where none is known and a guess was needed.
     pub guess_s: Option<f64>,
-    /// The part of attempts there that fail, whoever's fault it is, 0 to 1.
+    /// The part of attempts there that fail, for any reason, 0 to 1.
     pub error_rate: f64,
-    /// Attempts that have succeeded there since one last failed.
+    /// Number of successful attempts there since the last failed one.
     pub n_since_loss: u64,
 }
 
-/// What a platform may take of a kind of task.
+/// The tasks of a class that a platform may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {
-    /// Tasks meant for it; 0: what it takes was meant for others.
+    /// Number of tasks that are meant for it; 0: it takes over tasks that were meant for others.
     pub n_left: u64,
-    /// Whether it gets only what shows whether it is mended.
+    /// Whether it gets only probes.
     pub is_shunned: bool,
 }
 
-/// What a platform may take of a job.
+/// The tasks of a job that a platform may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entitlement {
-    /// Whatever there is: nobody says.
+    /// Any: there are no quotas for it.
     Anything,
-    /// Nothing: what it begins now would end after all that others could do meanwhile, it has had what it may spoil,
-    /// or it is not known yet.
+    /// None: they would end after all that others could do meanwhile, the platform has used up its probes, or
+    /// the job is newer than the plan.
     Nothing,
-    /// So much.
+    /// A quota.
     Quota(Quota),
 }
 
 impl QuotaTable {
-    /// The platform's place, for [`JobLeases::meant`]; `None`: it has no quotas.
+    /// Returns the platform's column, for [`JobLeases::meant`]; `None`: it has no quotas.
     pub fn column(&self, platform: PlatformId) -> Option<usize> {
         self.platforms.iter().position(|held| *held == platform)
     }
 
-    /// How many quotas there are.
+    /// Returns the number of cells.
     pub fn n_cells(&self) -> usize {
         self.rows.len() * self.platforms.len()
     }
 
-    /// The row of a kind.
+    /// Returns the row of a task class.
     pub(in crate::engine) fn row_of(&self, kind: &TaskClass) -> Option<usize> {
         self.rows.iter().position(|row| row.kind == *kind)
     }
 
-    /// Whether tasks fail much more often there than on another platform, `over_budget` ones left out: what may not begin
-    /// where it would not fail waits for nothing.
+    /// Returns whether tasks fail much more often there than on another platform. Platforms in `over_budget`
+    /// do not count: a task does not wait for a platform on which its user may start nothing.
     pub(in crate::engine) fn errs_more(
         &self,
         row: &ClassQuota,
@@ -128,13 +131,13 @@ impl QuotaTable {
         row.cells.get(column).is_some_and(|cell| cell.error_rate > least + SHUNNED_FROM)
     }
 
-    /// Whether the platform is one of those that should take some of the kind.
+    /// Returns whether the platform should take tasks of the row: it is neither throttled nor too late.
     pub fn is_open(&self, column: usize, row: usize, now: Time) -> bool {
         let cell = self.rows.get(row).and_then(|row| row.cells.get(column));
         cell.is_some_and(|cell| !cell.is_shunned && !cell.is_late(now))
     }
 
-    /// A core of the platform stands for more vCPUs than before: some laws give it weight for that.
+    /// Notes that the vCPU ratio of the platform has risen: some policies give it weight for that.
     pub fn note_raised(&mut self, platform: PlatformId) {
         let has_risen: Vec<bool> = self.platforms.iter().map(|held| *held == platform).collect();
         if let Some(state) = self.law.as_mut().filter(|_| has_risen.contains(&true)) {
@@ -142,7 +145,8 @@ impl QuotaTable {
         }
     }
 
-    /// The platform has taken so many: of its own, and what they did not suffice for of the fullest.
+    /// Uses up quotas for tasks that the platform has taken: its own, then those of the platforms with the
+    /// most left.
     pub fn take(&mut self, column: usize, row: usize, n_tasks: u64) {
         let Some(row) = self.rows.get_mut(row) else { return };
         let own = row.cells.get_mut(column).map_or(0, |cell| cell.less(n_tasks));
@@ -151,12 +155,12 @@ impl QuotaTable {
 }
 
 impl ClassQuota {
-    /// Tasks that are meant for some platform.
+    /// Returns the number of tasks that are meant for some platform.
     pub fn n_left(&self) -> u64 {
         self.cells.iter().map(|cell| cell.n_left).fold(0, u64::saturating_add)
     }
 
-    /// So many are gone: of those who have the most left.
+    /// Removes tasks from the quotas of the platforms with the most left.
     pub(in crate::engine) fn take_over(&mut self, mut n_tasks: u64) {
         while n_tasks > 0 {
             let fullest = self.cells.iter_mut().max_by_key(|cell| cell.n_left);
@@ -167,28 +171,30 @@ impl ClassQuota {
 }
 
 impl QuotaCell {
-    /// Tasks a second that the platform finishes for good; `None` where it has room for none, or nothing is known.
+    /// Returns the tasks per second that the platform completes; `None`: it has no room, or the runtime is
+    /// unknown.
     pub fn rate(&self) -> Option<f64> {
         let runtime_s = self.runtime_s.filter(|_| self.n_slots > 0)?;
         Some(self.n_slots as f64 * self.success_rate() / runtime_s)
     }
 
-    /// The part of attempts that succeed; not too little, so that it can show that it has recovered.
+    /// Returns the part of attempts that succeed; never too small, so that a platform can show that it has
+    /// recovered.
     pub fn success_rate(&self) -> f64 {
         1.0 - if self.is_shunned { ERROR_RATE_MOST } else { self.error_rate.min(ERROR_RATE_MOST) }
     }
 
-    /// The smallest error rate of platforms that have room.
+    /// Returns the smallest error rate of platforms that have room.
     pub(in crate::engine) fn least_errors<'a>(cells: impl Iterator<Item = &'a QuotaCell>) -> f64 {
         cells.filter(|cell| cell.n_slots > 0).map(|cell| cell.error_rate).fold(1.0, f64::min)
     }
 
-    /// Seconds until one has succeeded, one attempt after the other.
+    /// Returns the seconds until a task has succeeded, with one attempt after the other.
     pub fn success_s(&self) -> Option<f64> {
         self.runtime_s.map(|runtime_s| runtime_s / self.success_rate())
     }
 
-    /// Whether a task that begins there now would end after all that others could do meanwhile.
+    /// Returns whether a task that starts there now would end after all that others could do meanwhile.
     pub fn is_late(&self, now: Time) -> bool {
         self.begin_by.is_some_and(|begin_by| now > begin_by)
     }

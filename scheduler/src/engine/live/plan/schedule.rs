@@ -1,4 +1,4 @@
-//! The time at which there is to be another plan.
+//! The schedule of plans.
 
 use std::collections::BTreeMap;
 
@@ -7,25 +7,25 @@ use crate::{
     time::Time,
 };
 
-/// Of the guide: when there is to be another one.
+/// The time of the next plan, and the request that is under way.
 #[derive(Clone, Debug, Default)]
 pub struct PlanSchedule {
-    /// Questions asked in this life of the manager.
+    /// Number of plans requested in this epoch.
     pub(in crate::engine) n_asked: u64,
     pub(in crate::engine) due_at: Option<Time>,
     pub(in crate::engine) pending: Option<Pending>,
-    /// A job has something queued that had nothing, or the other way round.
+    /// Whether some job got its first ready task or lost its last one.
     pub queues_changed: bool,
 }
 
-/// A question that is not answered yet, and what the answer will not know.
+/// A plan request that is not answered yet, and the changes that its answer will not know.
 #[derive(Clone, Debug)]
 pub(in crate::engine) struct Pending {
     pub(in crate::engine) number: u64,
-    /// Tasks that pilots of a platform have taken of a job.
+    /// Number of tasks that pilots of a platform have taken of a job.
     pub(in crate::engine) taken: BTreeMap<(PlatformId, JobId), u64>,
-    /// Platforms whose cores stand for more vCPUs.
+    /// Platforms whose vCPU ratio has risen.
     pub(in crate::engine) raised: Vec<PlatformId>,
-    /// Another answer is wanted after this one.
+    /// Whether another plan is needed after this one.
     pub(in crate::engine) is_wanted_anew: bool,
 }

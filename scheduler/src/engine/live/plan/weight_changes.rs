@@ -1,4 +1,4 @@
-//! How weights have moved, and why: kept in the store.
+//! The changes of weights and their causes. The store keeps them.
 
 use crate::{
     engine::{
@@ -12,25 +12,25 @@ use crate::{
     time::{Span, Time},
 };
 
-/// Weights that move by less, all together, are no change.
+/// Weights that move by less in total have not changed.
 const LEAST_MOVE: f64 = 0.05;
 
-/// Weights of a kind are written down no more often than this, and so is a law's state.
+/// The least time between two records of the weights of a task class, and of a policy's state.
 const EVERY: Span = Span::from_secs(5);
 
-/// Times and parts of failures that differ by less, the times in proportion, moved nothing.
+/// Runtimes (relative) and error rates that differ by less are no cause.
 const LEAST_CAUSE: f64 = 0.05;
 
-/// What was written down last.
+/// The last recorded weights.
 #[derive(Clone, Debug, Default)]
 pub struct Noted {
-    /// Of each kind that has weights.
+    /// The weights of each task class that has some, with their platforms and the time of the record.
     kinds: Vec<(TaskClass, Weights, Vec<PlatformId>, Time)>,
     law_at: Option<Time>,
 }
 
 impl Noted {
-    /// What differs from what was written down last. `name`: of a platform.
+    /// Returns the differences from the last recorded weights. `name`: returns the name of a platform.
     pub fn moves(
         &mut self,
         log: &WeightLog,
@@ -42,7 +42,7 @@ impl Noted {
         let mut changes = Vec::new();
         for row in &quotas.rows {
             let known = noted.iter().find(|(kind, ..)| *kind == row.kind);
-            // Of before the manager's start, if it was started meanwhile.
+            // The last record from before the manager's start.
             let written = if known.is_none() { log.last_of(&row.kind) } else { None };
             let before = |column: usize| {
                 let id = quotas.platforms[column];
@@ -68,15 +68,15 @@ impl Noted {
                     self.kinds.push((kind, weights, quotas.platforms.clone(), now));
                 }
                 Some(known) => self.kinds.push(known.clone()),
-                // The log knows.
+                // The log has them.
                 None => {}
             }
         }
         changes
     }
 
-    /// The law's state, if it is to be written down: what comes of it later is made again from the jobs since.
-    /// Also when it will be, if not now.
+    /// Returns the policy's state, if it must be recorded now: later states are recomputed from the jobs
+    /// since. Also returns the time at which it must be recorded, if not now.
     pub fn law<'q>(
         &mut self,
         log: &WeightLog,
@@ -104,7 +104,7 @@ fn find<'v>(kind: &'v KindView, platform: &str) -> Option<&'v WeightView> {
     kind.platforms.iter().find(|one| one.platform == platform)
 }
 
-/// What the new weights are made of and the last ones were not.
+/// Returns the numbers behind the new weights that differ from those of the last change.
 pub(in crate::engine) fn causes(
     last: Option<&WeightChange>,
     kind: &KindView,

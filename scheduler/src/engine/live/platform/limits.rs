@@ -1,5 +1,5 @@
-//! What an operator allows of a platform: how many more allocations may be asked for, and what says so.
-//! Nothing here is volatile: a restarted manager counts the same from its records.
+//! The limits that an operator sets for a platform: how many more allocations may be requested, and the
+//! reason. None of this is volatile: a restarted manager computes the same from its records.
 
 use std::collections::BTreeMap;
 
@@ -17,19 +17,20 @@ use crate::{
     time::{Span, Time},
 };
 
-/// How many more allocations a platform may be asked for.
+/// The number of further allocations that a platform may be asked for.
 pub(in crate::engine) struct Room {
-    /// So many.
+    /// The number.
     pub(in crate::engine) n: usize,
-    /// Why not more, if it is not for the number of pilots.
+    /// The limit that binds, unless it is the number of pilots.
     pub(in crate::engine) bound: Option<Reason>,
-    /// When there may be more only because time has passed.
+    /// The time at which the number grows only because time has passed.
     pub(in crate::engine) more_at: Option<Time>,
-    /// Where budgets have room for none: the walltime of one that they have room for.
+    /// The walltime of one allocation that the budgets still have room for, if they have none for a whole
+    /// one.
     pub(in crate::engine) shorter: Option<Span>,
 }
 
-/// The room that a platform has now, in allocations. O(allocations of the last minute).
+/// Returns the room of a platform, in allocations. O(allocations of the last minute).
 pub(in crate::engine) fn room(
     settings: &Settings,
     durable: &Durable,
@@ -85,7 +86,8 @@ pub(in crate::engine) fn room(
     room
 }
 
-/// The walltime of one allocation for which the budgets have room, in whole minutes, if pilots of it could run anything.
+/// Returns the walltime of one allocation that the budgets have room for, in whole minutes, if its pilots
+/// could run anything.
 fn rest(settings: &Settings, allocation_counts: AllocationCounts, spec: &PlatformSpec) -> Option<Span> {
     let money = spec.price.as_ref().zip(spec.limits.cost_max).map(|(price, most)| price.affords(most));
     let most = spec.limits.core_time_max.into_iter().chain(money).min()?;
@@ -97,8 +99,8 @@ fn rest(settings: &Settings, allocation_counts: AllocationCounts, spec: &Platfor
     (is_of_use && spec.walltime.is_some_and(|whole| walltime < whole)).then_some(walltime)
 }
 
-/// How many more tasks of the job its user's budget on the platform allows: what is held there counts with what
-/// it is expected to take. Where nothing is held the first may begin, whatever it may take. O(jobs held there).
+/// Returns how many more tasks of the job its user's core-hours on the platform allow. Tasks held there count
+/// with their expected use. If none is held, the first may start, however large it is. O(jobs held there).
 pub(in crate::engine) fn n_allowed(durable: &Durable, live: &Live, id: PlatformId, job: &Job) -> u64 {
     let spec = durable.platforms().get(&id);
     let Some((spec, most)) = spec.and_then(|spec| Some((spec, spec.limits.user_core_time_max?))) else {
@@ -110,14 +112,15 @@ pub(in crate::engine) fn n_allowed(durable: &Durable, live: &Live, id: PlatformI
         return 0;
     }
     let is_first = held_there(durable, live, id, user).next().is_none();
-    // Where nobody knows what a task takes, none begins beside another.
+    // If the runtime is unknown, no task starts beside another.
     let Some(each) = expected_use(job, spec) else { return u64::from(is_first) };
     let left = Span(most.0.saturating_sub(used.0).saturating_sub(held.0));
     let n = left.0.checked_div(each.0).unwrap_or(u64::MAX);
     if is_first { n.max(1) } else { n }
 }
 
-/// Users who may begin nothing more on some platforms, with those. O(platforms × users).
+/// Returns the users that may start nothing more on some platforms, with these platforms. O(platforms ×
+/// users).
 pub(in crate::engine) fn over_budget(durable: &Durable) -> BTreeMap<&str, Vec<PlatformId>> {
     let mut over_budget = BTreeMap::<&str, Vec<PlatformId>>::new();
     for (id, spec) in durable.platforms() {
@@ -129,7 +132,7 @@ pub(in crate::engine) fn over_budget(durable: &Durable) -> BTreeMap<&str, Vec<Pl
     over_budget
 }
 
-/// Why no more tasks of the job may begin there, if that is for its user's budget.
+/// Returns the reason why no more tasks of the job may start there, if it is the user's core-hours.
 pub(in crate::engine) fn why_not_used(
     durable: &Durable,
     live: &Live,
@@ -147,14 +150,14 @@ fn used_by(durable: &Durable, id: PlatformId, user: &str) -> Span {
     durable.used(id).and_then(|used| used.get(user)).copied().unwrap_or_default()
 }
 
-/// What tasks of the user that pilots of the platform hold are expected to take.
+/// Returns the expected use of the user's tasks that pilots of the platform hold.
 fn held_by(durable: &Durable, live: &Live, (id, spec): (PlatformId, &PlatformSpec), user: &str) -> Span {
     let ours = held_there(durable, live, id, user);
     let each = ours.map(|(job, n)| expected_use(job, spec).unwrap_or_default().times(n));
     each.fold(Span::ZERO, |sum, span| Span(sum.0.saturating_add(span.0)))
 }
 
-/// Jobs of the user of which pilots of the platform hold tasks, and how many.
+/// Returns the user's jobs of which pilots of the platform hold tasks, and the numbers of these tasks.
 pub(in crate::engine) fn held_there<'a>(
     durable: &'a Durable,
     live: &'a Live,
@@ -166,15 +169,15 @@ pub(in crate::engine) fn held_there<'a>(
     held.filter(move |(job, n)| job.request.user == user && *n > 0)
 }
 
-/// Cores × time of a task: what those before it took on average, else its time limit, else the platform's walltime;
-/// `None` where nothing bounds it.
+/// Returns the expected cores × time of a task: by the mean runtime of its job, else its time limit, else the
+/// platform's walltime; `None`: nothing bounds it.
 fn expected_use(job: &Job, spec: &PlatformSpec) -> Option<Span> {
     let known = job.totals.wall_mean().or(job.request.needs.time_limit).or(spec.walltime);
     known.map(|each| each.times(job.request.needs.resources.cores.into()))
 }
 
 impl Room {
-    /// Another limit; whether it is what binds.
+    /// Applies another limit; returns whether it is the one that binds.
     fn narrow(&mut self, n: usize, reason: Reason) -> bool {
         let binds = n < self.n;
         if binds {
@@ -184,9 +187,9 @@ impl Room {
     }
 }
 
-/// How many allocations the platform may have been asked for less than a minute ago, and when the first of those of
-/// which it is known. What has no answer may be asked for this very moment, unless that fell to the manager of before:
-/// then it was by `gone_by` at the latest.
+/// Returns how many allocations the platform may have been asked for within the last minute, and the time of
+/// the first of these as far as it is known. An unanswered request may be sent at this very moment, unless it
+/// was made by the manager before the restart: then it was sent by `gone_by` at the latest.
 fn asked_within_a_minute(
     durable: &Durable,
     (id, gone_by, started_at): (PlatformId, Time, Time),
@@ -211,7 +214,7 @@ fn n_affordable(allocation_counts: AllocationCounts, spec: &PlatformSpec, most: 
     left.checked_div(taken_by_one(spec).0.into()).map_or(0, |n| usize::try_from(n).unwrap_or(usize::MAX))
 }
 
-/// Cores × time of one more allocation that stays for its whole walltime.
+/// Returns the cores × time of one more allocation that lasts for its whole walltime.
 fn taken_by_one(spec: &PlatformSpec) -> Span {
     spec.walltime.unwrap_or_default().times(spec.cores_of_allocation().into())
 }
@@ -222,10 +225,10 @@ fn budget(allocation_counts: AllocationCounts, spec: &PlatformSpec, most: Span) 
     Reason::BudgetSpent { platform: spec.name.clone(), spent, committed, most, each }
 }
 
-/// How long a command to a platform that answers at once may outlive the manager that gave it.
+/// The time for which a command to a platform that answers at once may outlive its manager.
 pub(in crate::engine) const LAST_WORDS: Span = Span::from_secs(1);
 
-/// How long a submission may go on after the manager that gave it.
+/// Returns the time for which a submission may go on after its manager has ended.
 pub(in crate::engine) fn last_words(settings: &Settings, spec: &PlatformSpec) -> Span {
     if spec.submits_late { LAST_WORDS.max(settings.submit_limit) } else { LAST_WORDS }
 }

@@ -1,4 +1,4 @@
-//! Platforms, as far as it is known since the manager started.
+//! The state of platforms that is known since the manager started.
 
 pub mod limits;
 pub mod platform_state;

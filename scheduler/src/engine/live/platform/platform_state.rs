@@ -1,4 +1,4 @@
-//! Failures and listings of a platform since the manager started.
+//! The failures and listings of a platform since the manager started.
 
 use crate::{
     engine::{
@@ -8,55 +8,56 @@ use crate::{
     time::Time,
 };
 
-/// Listings of a platform that failed in a row.
+/// A series of failed listings of a platform.
 #[derive(Clone, Debug)]
 pub struct Unlisted {
-    /// Why the last of them failed.
+    /// The reason why the last of them failed.
     pub what: String,
-    /// How many.
+    /// Number of failed listings.
     pub n: u32,
-    /// When the first of them failed.
+    /// The time at which the first of them failed.
     pub since: Time,
 }
 
-/// A platform's fortunes.
+/// The live state of a platform.
 #[derive(Clone, Debug, Default)]
 pub struct PlatformState {
-    /// Whether the operator has attached it since this start; nothing is asked of it before.
+    /// Whether the operator has attached it since this start; nothing is requested from it before.
     pub is_attached: bool,
-    /// Failures in a row.
+    /// Number of failures in a row.
     pub n_failures: u32,
-    /// Nothing is asked of it before this time.
+    /// The time before which nothing is requested from it.
     pub blocked_until: Time,
-    /// When it last failed.
+    /// The time of its last failure.
     pub failed_at: Time,
-    /// Whether since then jobs came to nothing that it had accepted, and not only submissions failed.
+    /// Whether accepted batch jobs have failed since then, too, and not only submissions.
     pub ends_jobs: bool,
-    /// When a pilot last came of a job of it.
+    /// The time at which a pilot last came of one of its allocations.
     pub came_at: Option<Time>,
-    /// When a listing last showed that a job of it has waited in its queue for long: it takes jobs, and begins them later.
+    /// The time of the last listing with a batch job that has waited long: the platform takes jobs, and
+    /// starts them later.
     pub queued_at: Option<Time>,
     /// The last failure, in the platform's words.
     pub last_failure: Option<String>,
-    /// The limit by which it took no more jobs when it was last asked, in its words.
+    /// The limit in its words, if it accepted no more jobs when it was last asked.
     pub full: Option<String>,
-    /// Its last listings that failed; `None`: the last one did not.
+    /// Its last listings, if they failed; `None`: the last one did not.
     pub unlisted: Option<Unlisted>,
-    /// Why its connection waits for a person; `None`: it does not.
+    /// The reason why its connection waits for a person; `None`: it does not.
     pub waits_for_person: Option<String>,
-    /// When its timer is due.
+    /// The time at which its timer is due.
     pub timer_at: Option<Time>,
-    /// When it was last looked at which of its pilots most tasks wait.
+    /// The time of the last search for the pilot at which most tasks wait.
     pub hunted_at: Option<Time>,
-    /// When its listing was last asked for.
+    /// The time at which its listing was last requested.
     pub listed_at: Option<Time>,
-    /// How busy it is, by its own word, and when it said so.
+    /// Its queue load, as it reports it, and the time of that report.
     pub load: Option<(QueueLoad, Time)>,
-    /// When it was last asked that.
+    /// The time at which the queue load was last requested.
     pub load_asked_at: Option<Time>,
-    /// Since when more of its allocations wait than there is work for.
+    /// The time since when more of its allocations wait than there is work for.
     pub unneeded_since: Option<Time>,
-    /// What its vCPUs have been like.
+    /// The measurements for its vCPU ratio.
     pub watch: Watch,
     /// Its pilots that ended before they had done anything.
     pub short_lived: ShortLived,

@@ -4,25 +4,25 @@ use std::collections::BTreeSet;
 
 use crate::{queue_reason::Outlook, time::Time};
 
-/// What a platform says of an allocation that waits.
+/// A platform's reason for the wait of an allocation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct QueueReason {
-    /// In its words.
+    /// The reason, in the platform's words.
     pub words: String,
-    /// Since when it says so.
+    /// The time since when the platform gives this reason.
     pub since: Time,
-    /// Since when somebody holds it, whatever the words.
+    /// The time since when the allocation is held, in whatever words.
     pub(in crate::engine) held_since: Option<Time>,
-    /// Whether it has been held for so long that it is not waited for any more.
+    /// Whether it has been held for so long that no work waits for it any more.
     pub(in crate::engine) is_given_up: bool,
-    /// Whether the platform itself says that it never begins.
+    /// Whether the platform itself says that it never starts.
     pub(in crate::engine) is_stuck: bool,
-    /// What was told of it: words may come and go.
+    /// The reasons that notices have told: a reason may come and go.
     pub(in crate::engine) told: BTreeSet<String>,
 }
 
 impl QueueReason {
-    /// What can be done about it; `None`: it begins by itself.
+    /// Returns the advice on what can be done about it; `None`: the allocation starts by itself.
     pub fn advice(&self) -> Option<&'static str> {
         if self.is_given_up {
             return Outlook::of(&self.words).advice_when_long();
@@ -33,7 +33,7 @@ impl QueueReason {
         }
     }
 
-    /// For a table: its words, and what can be done.
+    /// Returns the words and the advice, for a table.
     pub fn told_shortly(&self) -> String {
         match self.advice() {
             Some(advice) => format!("{} ({advice})", self.words),
@@ -41,7 +41,7 @@ impl QueueReason {
         }
     }
 
-    /// Whether it never begins by itself, as far as is known.
+    /// Returns whether the allocation never starts by itself, as far as is known.
     pub(in crate::engine) fn is_endless(&self) -> bool {
         self.is_stuck || matches!(Outlook::of(&self.words), Outlook::Never(_))
     }

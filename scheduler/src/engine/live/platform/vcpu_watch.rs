@@ -1,4 +1,4 @@
-//! Measurements of the vCPUs of a cloud.
+//! The measurements for the vCPU ratio of a platform.
 
 use std::collections::BTreeMap;
 
@@ -8,23 +8,23 @@ use crate::{
     time::{Span, Time},
 };
 
-/// What is known of a platform's vCPUs in this life of the manager.
+/// The measurements and problems of a platform's vCPU ratio in this epoch.
 #[derive(Clone, Debug, Default)]
 pub struct Watch {
-    /// What pilots have reported since the last decision.
+    /// The results that pilots have reported since the last decision.
     pub(in crate::engine) seen: Seen,
-    /// Of the time of vCPUs in it: that which tasks wanted to compute in while others had the CPUs.
+    /// The part of that time in which tasks wanted to compute while others had the CPUs.
     pub(in crate::engine) starved: Span,
-    /// When the next is due.
+    /// The time of the next decision.
     pub(in crate::engine) due_at: Option<Time>,
-    /// When too many attempts failed the last time.
+    /// The last time at which too many attempts failed.
     pub(in crate::engine) failed_at: Option<Time>,
-    /// Whether the cloud has been asked for something and has not answered: it is asked for one thing at a time.
+    /// Whether a request to the cloud is under way: there is one at a time.
     pub(in crate::engine) is_asked: bool,
-    /// What the cloud's hosts were given last, by their ids.
+    /// The ratios that the cloud's hosts last got, by their ids.
     pub(in crate::engine) set: BTreeMap<String, Ratio>,
-    /// Whether the cloud's hosts cannot be given anything: pilots do it, until something else is wanted.
+    /// Whether the cloud's hosts cannot get a ratio: pilots apply it, until the settings change.
     pub(in crate::engine) falls_back: bool,
-    /// What is wrong, in words.
+    /// The problem, in words.
     pub(in crate::engine) trouble: Option<String>,
 }

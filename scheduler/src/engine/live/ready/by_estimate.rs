@@ -1,4 +1,5 @@
-//! A job's ready tasks by their estimates, for bundles that are packed by them. Kept only while such bundles are made.
+//! A job's ready tasks by their estimates, for bundles that are packed by estimates. Kept only while there
+//! are such bundles.
 
 use std::collections::BTreeSet;
 
@@ -8,20 +9,20 @@ use crate::{
     ranges::TaskSet,
 };
 
-/// Sets of tasks of a bundle at most, one to begin after the other.
+/// The most sets of tasks of a bundle that start one after the other.
 pub(in crate::engine) const N_RANKS_MAX: usize = 4;
 
-/// See the module. O(tasks) of memory: 8 bytes each.
+/// The ready tasks of a job by their estimates. O(tasks) of memory: 8 bytes each.
 #[derive(Clone, Debug)]
 pub struct ReadyByEstimate {
     estimates: TaskEstimates,
-    /// Different estimates, the least first.
+    /// The distinct estimates, smallest first.
     classes: Vec<Class>,
-    /// All tasks, those of a class together and in their order.
+    /// All tasks, grouped by class and ordered by index within it.
     order: Vec<u64>,
     /// Classes with ready tasks.
     open: BTreeSet<usize>,
-    /// What ready tasks come to together, in millionths.
+    /// The estimates of all ready tasks together, in millionths.
     work: u128,
 }
 
@@ -29,18 +30,18 @@ pub struct ReadyByEstimate {
 #[derive(Clone, Debug)]
 struct Class {
     millionths: u64,
-    /// Where its tasks are in the order.
+    /// The range of its tasks in the order.
     start: usize,
     end: usize,
-    /// None before this one is ready, but for those that have come back.
+    /// No task before this position is ready, except those in `back`.
     from: usize,
-    /// Where those are; some may have been taken again.
+    /// Positions of tasks that became ready again; some may have been taken since.
     back: BTreeSet<usize>,
     n_ready: u64,
 }
 
 impl ReadyByEstimate {
-    /// Of a job with so many tasks. O(n log n).
+    /// Returns the ready tasks of a job with `n_tasks` tasks. O(n log n).
     pub fn new(estimates: &TaskEstimates, n_tasks: u64, ready: &TaskSet) -> ReadyByEstimate {
         let mut sorted: Vec<(u64, u64)> =
             (0..n_tasks).map(|index| (estimates.millionths(index), index)).collect();
@@ -60,7 +61,7 @@ impl ReadyByEstimate {
         ReadyByEstimate { estimates: estimates.clone(), classes, order, open, work }
     }
 
-    /// These are ready now, and were not.
+    /// Adds tasks that have become ready.
     pub fn add(&mut self, tasks: &TaskSet) {
         for index in tasks.indices() {
             let place = self.place_of(index);
@@ -75,14 +76,14 @@ impl ReadyByEstimate {
         }
     }
 
-    /// These were ready, and are not any more.
+    /// Removes tasks that are no longer ready.
     pub fn remove(&mut self, tasks: &TaskSet) {
         for index in tasks.indices() {
             self.less(self.place_of(index));
         }
     }
 
-    /// Whether this is what one comes to that is made of these ready tasks anew. O(ready × log classes).
+    /// Returns whether a new instance for these ready tasks would be equal. O(ready × log classes).
     pub fn is_of(&self, estimates: &TaskEstimates, ready: &TaskSet) -> bool {
         let mut n_ready = vec![0; self.classes.len()];
         let mut work = 0;
@@ -99,8 +100,8 @@ impl ReadyByEstimate {
         self.work == work && counts.eq(n_ready.iter().copied()) && self.open.iter().copied().eq(open)
     }
 
-    /// Takes ready tasks, no more than so many and none of those that are excluded: those that are to begin first, then
-    /// others.
+    /// Takes up to `n_left` ready tasks that are not excluded, and returns them by rank: tasks that start
+    /// first, then others.
     pub(in crate::engine) fn pack(
         &mut self,
         ready: &mut TaskSet,
@@ -134,7 +135,7 @@ impl ReadyByEstimate {
 }
 
 impl Class {
-    /// The first of its tasks that is ready and not excluded.
+    /// Returns the first task of the class that is ready and not excluded.
     fn first(&mut self, order: &[u64], ready: &TaskSet, excluded: &TaskSet) -> Option<u64> {
         while let Some(first) = self.back.first().filter(|at| !ready.contains(order[**at])) {
             let first = *first;
@@ -148,13 +149,13 @@ impl Class {
     }
 }
 
-/// Takes ready tasks by their sizes out of both.
+/// Takes ready tasks by estimate out of both sets.
 pub(in crate::engine) struct Taking<'a> {
     by_size: &'a mut ReadyByEstimate,
     ready: &'a mut TaskSet,
-    /// Not to be had.
+    /// Tasks that must not be taken.
     excluded: &'a TaskSet,
-    /// How many more there may be.
+    /// Number of tasks that may still be taken.
     n_left: u64,
 }
 
@@ -178,7 +179,7 @@ impl Waiting for Taking<'_> {
             return None;
         }
         let classes = &self.by_size.classes;
-        // A millionth is lost to rounding before a task is.
+        // Rounding must not exclude a task that just fits; estimates are whole millionths.
         let n_fitting = classes.partition_point(|class| in_units(class.millionths) <= bound + 1e-9);
         let mut end = n_fitting;
         while let Some(place) = self.by_size.open.range(..end).next_back().copied() {

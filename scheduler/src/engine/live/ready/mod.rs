@@ -1,4 +1,4 @@
-//! Ready tasks and the jobs that have some.
+//! Ready tasks and their jobs.
 
 pub mod by_estimate;
 pub mod parked_pulls;

@@ -1,4 +1,4 @@
-//! Parked pulls, by request and by the cores that their pilots have free.
+//! Parked pulls, by request and by the free cores of their pilots.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,19 +7,19 @@ use crate::{engine::interface::RequestId, ids::PilotId, resources::Resources};
 /// Parked pulls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ParkedPulls {
-    /// Whose each request is.
+    /// The pilot of each request.
     pub by_request: BTreeMap<RequestId, PilotId>,
-    /// Those of pilots that take tasks: by what the pilot has, then by the cores it has free.
+    /// The pilots that take tasks, by their capacity and then by their free cores.
     pub takers: BTreeMap<Resources, BTreeSet<(u32, PilotId)>>,
 }
 
 impl ParkedPulls {
-    /// Kinds of pilots on which a task that needs this can run.
+    /// Returns the capacities in which a task with these needs fits.
     pub fn kinds_for(&self, needs: &Resources) -> Vec<Resources> {
         self.takers.keys().filter(|capacity| needs.fits_in(capacity)).cloned().collect()
     }
 
-    /// The first pilot of a kind at or after a place in its order.
+    /// Returns the first pilot with this capacity at or after a position.
     pub fn taker_from(&self, kind: &Resources, from: (u32, PilotId)) -> Option<(u32, PilotId)> {
         self.takers.get(kind)?.range(from..).next().copied()
     }

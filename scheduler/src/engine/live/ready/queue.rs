@@ -1,5 +1,6 @@
-//! Indices over live pilots and open jobs, so that an event costs what it concerns and not what there
-//! is. Each has one owner here; in tests `invariants.rs` compares them with a full scan.
+//! Indices over live pilots and open jobs, so that the cost of an event depends on what it concerns and not
+//! on the size of the system. Each index has one owner here; in tests `invariants.rs` compares them with a
+//! full scan.
 
 use std::collections::BTreeSet;
 
@@ -26,7 +27,7 @@ use crate::{
 };
 
 impl Live {
-    /// Changes what decides whether and where a pilot is among the takers.
+    /// Changes a pilot's state and keeps its place among the takers up to date.
     pub fn with_pilot<T>(&mut self, id: PilotId, change: impl FnOnce(&mut PilotState) -> T) -> Option<T> {
         let state = self.pilots.get_mut(&id)?;
         let before = state.free_cores_listed();
@@ -39,7 +40,7 @@ impl Live {
         Some(result)
     }
 
-    /// Parks a pilot's pull until then.
+    /// Parks a pilot's pull until `until`.
     pub fn park(&mut self, request: RequestId, id: PilotId, until: Time) {
         if self.with_pilot(id, |state| state.parked = Some((request, until))).is_some() {
             self.parked.by_request.insert(request, id);
@@ -47,14 +48,14 @@ impl Live {
         }
     }
 
-    /// Ends a pilot's parked pull; gives its request.
+    /// Ends a pilot's parked pull and returns its request.
     pub fn unpark(&mut self, id: PilotId) -> Option<RequestId> {
         let (request, _) = self.with_pilot(id, |state| state.parked.take())??;
         self.parked.by_request.remove(&request);
         Some(request)
     }
 
-    /// Since when the pilot holds nothing.
+    /// Sets the time since when the pilot holds nothing.
     pub fn set_idle(&mut self, durable: &Durable, id: PilotId, since: Option<Time>) {
         let Some(state) = self.pilots.get_mut(&id).filter(|state| state.idle_since != since) else { return };
         let Some(platform) = durable.pilots().get(&id).map(|pilot| pilot.platform) else { return };
@@ -63,7 +64,7 @@ impl Live {
         since.inspect(|at| _ = self.idle.insert((platform, *at, id)));
     }
 
-    /// A pilot is there.
+    /// Adds a live pilot.
     pub fn add_pilot(&mut self, durable: &Durable, id: PilotId, state: PilotState) {
         let Some(pilot) = durable.pilots().get(&id) else { return };
         let (capacity, since) = (pilot.node.capacity.clone(), state.idle_since);
@@ -75,7 +76,7 @@ impl Live {
         }
     }
 
-    /// A pilot is gone. It must hold nothing and have no parked pull.
+    /// Removes a pilot. It must hold nothing and have no parked pull.
     pub fn remove_pilot(&mut self, durable: &Durable, id: PilotId) {
         self.delist(durable, id);
         self.lose_node(id);
@@ -88,7 +89,7 @@ impl Live {
         }
     }
 
-    /// A pilot takes part: jobs that it can run count it.
+    /// Lets a pilot take part: jobs that it can run count it.
     pub fn enlist(&mut self, durable: &Durable, id: PilotId) {
         let Some(platform) = durable.pilots().get(&id).map(|pilot| pilot.platform) else { return };
         let Some(state) = self.pilots.get_mut(&id).filter(|state| !state.takes_part) else { return };
@@ -99,7 +100,7 @@ impl Live {
         }
     }
 
-    /// A pilot gets nothing new any more.
+    /// Ends a pilot's part: it gets no new tasks.
     pub fn delist(&mut self, durable: &Durable, id: PilotId) {
         let Some(platform) = durable.pilots().get(&id).map(|pilot| pilot.platform) else { return };
         let Some(state) = self.pilots.get_mut(&id).filter(|state| state.takes_part) else { return };
@@ -117,7 +118,7 @@ impl Live {
         self.stir_retried();
     }
 
-    /// A pilot's node offers more, or less, than before; says whether that is so.
+    /// Applies a changed capacity of a pilot's node; returns whether it has changed.
     pub fn resize_pilot(&mut self, durable: &Durable, id: PilotId) -> bool {
         let Some(capacity) = durable.pilots().get(&id).map(|pilot| pilot.node.capacity.clone()) else {
             return false;
@@ -129,7 +130,7 @@ impl Live {
         if takes_part {
             self.delist(durable, id);
         }
-        // What it keeps its cores for may not fit any more.
+        // The job for which it keeps its cores may not fit any more.
         self.keep_nothing(id);
         if let Some(state) = self.pilots.get_mut(&id) {
             state.free_cores_listed().inspect(|n_free| self.parked.unlist(&state.capacity, *n_free, id));
@@ -142,7 +143,7 @@ impl Live {
         true
     }
 
-    /// A job has open tasks, none of them ready or held yet.
+    /// Adds a job with open tasks, none of them ready or held yet.
     pub fn add_job(&mut self, id: JobId, job: &Job) {
         let needs = &job.request.needs.resources;
         let fitting = self.capacities.iter().filter(|((_, capacity), _)| needs.fits_in(capacity));
@@ -154,7 +155,7 @@ impl Live {
         self.jobs.entry(id).or_insert(leases);
     }
 
-    /// A job is over: nothing of it is ready or held.
+    /// Removes a job that has ended: none of its tasks is ready or held.
     pub fn remove_job(&mut self, id: JobId) {
         self.leave_line(id);
         self.jobs.remove(&id);
@@ -193,7 +194,7 @@ impl Live {
         }
     }
 
-    /// These tasks of a job are not ready any more.
+    /// Removes tasks of a job from the ready ones.
     pub fn not_ready(&mut self, id: JobId, tasks: &TaskSet) {
         let Some(leases) = self.jobs.get_mut(&id) else { return };
         if let Some(by_size) = &mut leases.by_size {
@@ -203,7 +204,7 @@ impl Live {
         self.note_less_ready(id);
     }
 
-    /// Takes so many ready tasks of a job, the first of them, but none of those.
+    /// Takes the first `n` ready tasks of a job that are not excluded.
     pub fn take_ready(&mut self, id: JobId, n: u64, excluded: &TaskSet) -> TaskSet {
         let Some(leases) = self.jobs.get_mut(&id) else { return TaskSet::new() };
         let taken = leases.ready.take_first_outside(n, excluded);
@@ -214,7 +215,7 @@ impl Live {
         taken
     }
 
-    /// Fewer tasks of the job are ready.
+    /// Updates the line and the reservations after fewer tasks of the job are ready.
     pub(in crate::engine) fn note_less_ready(&mut self, id: JobId) {
         let n_ready = self.jobs.get(&id).map_or(0, |leases| leases.ready.len());
         if n_ready == 0 && self.leave_line(id) {
@@ -223,7 +224,7 @@ impl Live {
         self.free_keepers(id, n_ready);
     }
 
-    /// The pilot keeps the cores that come free for a job. It does for no other.
+    /// Lets the pilot keep the cores that come free for a job, and for no other.
     pub fn keep(&mut self, id: PilotId, keep: Reservation) {
         self.keep_nothing(id);
         let n_ready = self.jobs.get(&keep.job).map_or(0, |leases| leases.ready.len());
@@ -236,7 +237,7 @@ impl Live {
         leases.reservations.insert((keep.since, id));
     }
 
-    /// The pilot keeps its cores for nobody any more; gives for whom it did.
+    /// Ends the pilot's reservation and returns it.
     pub fn keep_nothing(&mut self, id: PilotId) -> Option<Reservation> {
         let kept = self.pilots.get_mut(&id)?.reservation.take()?;
         self.n_reservations -= 1;
@@ -249,12 +250,13 @@ impl Live {
         Some(kept)
     }
 
-    /// Whether the pilot keeps cores for a job.
+    /// Returns whether the pilot keeps cores for a job.
     pub fn keeps(&self, id: PilotId) -> bool {
         self.pilots.get(&id).is_some_and(|state| state.reservation.is_some())
     }
 
-    /// So many pilots keep cores for the job at most; those that have for the longest are looked at again.
+    /// Ends reservations for the job until at most `n_left` remain; the oldest end first, and their pilots
+    /// are served again.
     pub fn free_keepers(&mut self, job: JobId, n_left: u64) {
         while let Some(leases) = self.jobs.get(&job)
             && leases.reservations.len() as u64 > n_left
@@ -265,7 +267,7 @@ impl Live {
         }
     }
 
-    /// The pilot was given tasks of the job: it may not be its turn any more where a pilot keeps cores for it.
+    /// Notes that the pilot was given tasks of the job: one reservation for the job ends.
     pub fn note_turn(&mut self, pilot: PilotId, job: JobId) {
         self.n_served += 1;
         if let Some(state) = self.pilots.get_mut(&pilot) {
@@ -277,13 +279,13 @@ impl Live {
         self.free_keepers(job, n_reservations.saturating_sub(1));
     }
 
-    /// All that is ready is offered to parked pulls once more.
+    /// Offers all ready tasks to parked pulls again.
     pub fn stir_all(&mut self) {
         self.dirty_jobs.clone_from(&self.ready);
         self.pilots_to_notify.extend(self.profiling.values().filter_map(ProfilingRun::pilot));
     }
 
-    /// The pilot has the job's template; says whether that is new.
+    /// Notes that the pilot has the job's template; returns whether that is new.
     pub fn note_knowing(&mut self, job: JobId, id: PilotId) -> bool {
         let Some(state) = self.pilots.get_mut(&id) else { return false };
         self.template_holders.entry(job).or_default().insert(id);
@@ -298,7 +300,7 @@ impl Live {
         }
     }
 
-    /// These are the templates that the pilot has.
+    /// Sets the templates that the pilot has.
     pub fn set_knowing(&mut self, id: PilotId, jobs: impl IntoIterator<Item = JobId>) {
         let Some(state) = self.pilots.get_mut(&id) else { return };
         for job in std::mem::take(&mut state.templates) {
@@ -309,7 +311,7 @@ impl Live {
         }
     }
 
-    /// Nobody needs the job's template any more; gives those that have it.
+    /// Forgets the job's template and returns the pilots that have it.
     pub fn take_knowing(&mut self, job: JobId) -> BTreeSet<PilotId> {
         let template_holders = self.template_holders.remove(&job).unwrap_or_default();
         for id in &template_holders {
@@ -321,13 +323,13 @@ impl Live {
     }
 }
 
-/// Whether a pilot that has this can run the job.
+/// Returns whether a pilot with this capacity can run the job.
 fn fits(durable: &Durable, job: JobId, capacity: &Resources) -> bool {
     durable.jobs().get(&job).is_some_and(|job| job.request.needs.resources.fits_in(capacity))
 }
 
 impl Live {
-    /// Takes ready tasks of a job by their estimates, no more than so many and none of those: those that are to begin
+    /// Takes up to `n_left` ready tasks of a job by estimate, without the excluded ones: those that start
     /// first, then others.
     pub fn pack_ready(
         &mut self,
@@ -348,24 +350,24 @@ impl Live {
     }
 }
 
-/// Where fewer jobs are ready, all of them are weighed.
+/// Number of ready jobs below which all of them are compared.
 const N_READY_MIN: usize = 64;
 
 impl Live {
-    /// Some of the job's tasks are ready.
+    /// Puts a job with ready tasks into the line.
     pub(in crate::engine) fn line_up(&mut self, id: JobId) {
         if self.ready.insert(id) {
             self.lineup.insert(id, self.jobs.get(&id).and_then(|leases| leases.newcomer.as_ref()));
         }
     }
 
-    /// None of the job's tasks is ready any more; says whether some were.
+    /// Takes a job without ready tasks out of the line; returns whether it was there.
     pub(in crate::engine) fn leave_line(&mut self, id: JobId) -> bool {
         self.lineup.remove(id, self.jobs.get(&id).and_then(|leases| leases.newcomer.as_ref()));
         self.ready.remove(&id)
     }
 
-    /// Something of the job was given out: it is like no other any more.
+    /// Moves a job out of the newcomers once tasks of it were leased: it is like no other job any more.
     pub(in crate::engine) fn is_new_no_more(&mut self, id: JobId) {
         let Some(newcomer) = self.jobs.get_mut(&id).and_then(|leases| leases.newcomer.take()) else { return };
         self.lineup.remove(id, Some(&newcomer));
@@ -374,7 +376,7 @@ impl Live {
         }
     }
 
-    /// The line as a full scan finds it.
+    /// Returns the line that a full scan finds.
     pub(in crate::engine) fn lineup_anew(&self) -> WaitingLine {
         let mut lineup = WaitingLine::default();
         for id in &self.ready {
@@ -384,8 +386,8 @@ impl Live {
     }
 }
 
-/// Ready jobs among which those are that a pilot is served `n` times in a row: the first `n` and one more of each kind of
-/// newcomers, and all others. `None`: there are so few that all are to be weighed. Cost: O(kinds × n + others).
+/// Returns ready jobs that include the next `n` that the pilot is served: of each kind of newcomers the first
+/// `n` and one more, and all others. `None`: there are so few that all are compared. O(kinds × n + others).
 pub(in crate::engine) fn first_in_line(
     durable: &Durable,
     live: &Live,
@@ -396,7 +398,7 @@ pub(in crate::engine) fn first_in_line(
         return None;
     }
     let revoked = live.pilots.get(&pilot).map(|state| &state.revoked);
-    // One that is not may not be for this pilot, so it stands for no other.
+    // A paused, reserved or revoked job may not be for this pilot, so it cannot stand for others of its kind.
     let is_alike = |id: &JobId| {
         let is_running = durable.jobs().get(id).is_some_and(|job| !job.is_paused);
         let is_kept = live.reserved_jobs.contains(id);

@@ -1,5 +1,5 @@
-//! Ready jobs, in line. Jobs of which nothing has been given out yet and that are alike differ in their age only, so the
-//! oldest of each kind go before the others, and a pull need not weigh thousands of them.
+//! The waiting line of jobs with ready tasks. Jobs of one kind of which no task has been leased differ only
+//! in age, so the oldest of each kind go first, and a pull need not compare thousands of jobs.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,7 +13,7 @@ use crate::{
     time::{Span, Time},
 };
 
-/// All that matching, bundling and limits ask of a job of which nothing has been given out, but for its age.
+/// All properties of a newcomer that matching, bundling and limits use, except its age.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Kind {
     rank: i32,
@@ -24,14 +24,14 @@ pub struct Kind {
     application: String,
 }
 
-/// A job's place in line for as long as nothing of it has been given out.
+/// A job's place in the line while no task of it has been leased.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Newcomer {
     kind: Arc<Kind>,
     submitted_at: Time,
 }
 
-/// Jobs with ready tasks: each is in one of the two.
+/// The jobs with ready tasks; each is in one of the two fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WaitingLine {
     pub(in crate::engine) newcomers: BTreeMap<Arc<Kind>, BTreeSet<(Time, JobId)>>,
@@ -39,7 +39,8 @@ pub struct WaitingLine {
 }
 
 impl Newcomer {
-    /// The place of a job that is there since a moment ago, or since before a restart of the manager.
+    /// Returns the place of a job that was just submitted, or was there before a restart; `None`: attempts of
+    /// it have ended.
     pub fn of(job: &Job) -> Option<Newcomer> {
         let request = &job.request;
         let is_new = job.first_result_at.is_none() && job.troubled.is_empty() && job.totals.n == 0;

@@ -1,5 +1,5 @@
-//! What is said and was measured of applications on platforms. A copy costs next to nothing and stays as it was: what
-//! changes meanwhile is copied first.
+//! The declared and measured properties of applications on platforms. A clone costs next to nothing and is a
+//! snapshot: parts that change later are copied first.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -18,23 +18,23 @@ use crate::{
     time::Span,
 };
 
-/// See the module.
+/// All declared and measured properties.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Applications {
     pub(in crate::engine) platforms: Arc<BTreeMap<PlatformId, PlatformSpec>>,
-    /// What was said of applications.
+    /// The declared profiles.
     pub(in crate::engine) declared: Arc<BTreeMap<String, Declared>>,
-    /// What attempts on each platform have shown, by application.
+    /// The measurements of attempts, by platform and application.
     pub(in crate::engine) learned: Arc<BTreeMap<PlatformId, Arc<Learned>>>,
-    /// What they take beside others.
+    /// The slow-down by co-runners.
     pub(in crate::engine) neighbours: Arc<Interference>,
 }
 
-/// What attempts have shown, by application.
+/// The measurements of attempts, by application.
 pub type Learned = BTreeMap<String, Statistics>;
 
 impl Applications {
-    /// What is known of an application on a platform.
+    /// Returns the properties of an application on a platform.
     pub fn known(&self, platform: PlatformId, application: &str) -> Known<'_> {
         Known {
             declared: self.declared.get(application),
@@ -42,13 +42,14 @@ impl Applications {
         }
     }
 
-    /// Seconds of a task of an application on a platform; `None` where nobody says and none has run.
+    /// Returns the seconds that a task of an application takes on a platform; `None`: neither declared nor
+    /// measured.
     pub fn runtime_s(&self, platform: PlatformId, application: &str) -> Option<f64> {
         self.known(platform, application).runtime_s(&self.platforms.get(&platform)?.name)
     }
 
-    /// The type of an application: as declared, until as many tasks have shown another one as that counts for; and whether
-    /// it is declared.
+    /// Returns the type of an application, and whether it is declared: the declared type until as many tasks
+    /// as it counts for have been measured.
     pub fn job_type(&self, application: &str) -> Option<(JobType, bool)> {
         let shown = self.shown_type(application);
         let declared = self.declared.get(application);
@@ -58,7 +59,7 @@ impl Applications {
         }
     }
 
-    /// The type that tasks show where most have run, and how many that are.
+    /// Returns the type measured on the platform with most tasks, and their number.
     fn shown_type(&self, application: &str) -> Option<(JobType, f64)> {
         let known = self.learned.iter().filter_map(|(id, known)| Some((id, known.get(application)?)));
         let (id, known) = known.max_by(|(_, a), (_, b)| a.n_counted().total_cmp(&b.n_counted()))?;
@@ -70,15 +71,16 @@ impl Applications {
         Some((JobType::of(known.cpu_share()?, memory_share, known.io_rate()), known.n_done as f64))
     }
 
-    /// How many tasks of an application a pilot of so many cores runs well at a time: as throughput grows from one
-    /// task to as many as there are cores, where both were measured; else what keeps no core busy goes to data.
+    /// Returns the parallel degree of an application on a pilot with `n_cores` cores: by the loss of pace
+    /// from one task to a full node, if both were measured; else as if tasks spent the time for which they
+    /// keep no core busy on data.
     pub fn degree(&self, platform: PlatformId, application: &str, n_cores: u32) -> u32 {
         let idle = || 1.0 - self.known(platform, application).cpu_share().unwrap_or(1.0).clamp(0.0, 1.0);
         let lost = self.neighbours.loss_beside_its_like(platform, application);
         degree(lost.unwrap_or_else(idle), n_cores.max(1))
     }
 
-    /// Attempts at a job have shown something.
+    /// Takes in the results of attempts of a job.
     pub(in crate::engine) fn learn(
         &mut self,
         platform: PlatformId,
@@ -87,7 +89,7 @@ impl Applications {
     ) {
         let known = Arc::make_mut(Arc::make_mut(&mut self.learned).entry(platform).or_default());
         let (application, cores) = (&request.application, request.needs.resources.cores);
-        // Names are copied once and not at each report.
+        // The name is copied once and not at each report.
         if !known.contains_key(application) {
             known.insert(application.clone(), Statistics::default());
         }
@@ -96,13 +98,13 @@ impl Applications {
         }
     }
 
-    /// So many attempts at tasks of an application ended with their pilots; or it was not so after all.
+    /// Counts `n` attempts that ended with their pilots; a negative `n` takes them back.
     pub(in crate::engine) fn learn_lost(&mut self, platform: PlatformId, application: &str, n: f64) {
         let known = Arc::make_mut(Arc::make_mut(&mut self.learned).entry(platform).or_default());
         known.entry(application.to_owned()).or_default().learn_lost(n);
     }
 
-    /// What tasks have needed beside cores; of applications that none has succeeded of nothing is kept.
+    /// Takes in the resources that tasks used beside cores. Applications without results are left out.
     pub(in crate::engine) fn learn_efforts(&mut self, platform: PlatformId, efforts: &[ResourceUse]) {
         let Some(known) = Arc::make_mut(&mut self.learned).get_mut(&platform) else { return };
         let known = Arc::make_mut(known);
@@ -114,7 +116,7 @@ impl Applications {
         }
     }
 
-    /// Nothing that was measured of the application counts any more.
+    /// Forgets the measurements of the application.
     pub(in crate::engine) fn forget(&mut self, application: &str) {
         for known in Arc::make_mut(&mut self.learned).values_mut() {
             Arc::make_mut(known).remove(application);
@@ -122,7 +124,7 @@ impl Applications {
         Arc::make_mut(&mut self.neighbours).forget(application);
     }
 
-    /// What is said of the application from now on.
+    /// Sets or removes the declared profile of the application.
     pub(in crate::engine) fn declare(&mut self, application: &str, declared: Option<&Declared>) {
         let all = Arc::make_mut(&mut self.declared);
         match declared {

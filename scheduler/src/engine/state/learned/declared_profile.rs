@@ -1,44 +1,45 @@
-//! Statistics of an application beside the profile that somebody declared.
+//! The measurements of an application together with its declared profile.
 
 use crate::engine::{
     interface::declared_profile::{COUNTS_AS, Declared},
     state::learned::statistics::Statistics,
 };
 
-/// A declared time that is off by more than this factor counts for less, by the square of what it is beyond, unless
-/// somebody has said how many tasks it counts for.
+/// The factor by which a declared runtime may be wrong. Beyond it, the declaration loses weight by the square
+/// of the excess, unless it says how many tasks it counts as.
 const OFF: f64 = 2.0;
 
-/// Means of what was declared and what was measured, by how many tasks each counts for.
+/// Means of declared and measured values, weighted by the numbers of tasks that they count as.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Known<'a> {
-    /// Before.
+    /// The declared profile.
     pub declared: Option<&'a Declared>,
-    /// Since.
+    /// The measurements.
     pub measured: Option<&'a Statistics>,
 }
 
 impl Known<'_> {
-    /// Seconds of a task on the platform of that name; `None` where nobody says and none has run.
+    /// Returns the runtime of a task on the platform of that name in seconds; `None`: neither declared nor
+    /// measured.
     pub fn runtime_s(&self, platform: &str) -> Option<f64> {
         let declared = self.declared.and_then(|declared| declared.times.get(platform));
         let measured = self.measured.and_then(|known| known.mean());
         let (declared, measured) =
             (declared.map(|time| time.as_secs_f64()), measured.map(|time| time.as_secs_f64()));
-        // Who says how many means it, however far off it is.
+        // A declaration with a number of its own keeps its weight, however wrong it is.
         let is_default = self.declared.is_none_or(|declared| declared.counts_as == COUNTS_AS);
         let both = declared.zip(measured).filter(|_| is_default);
         let trust = both.map_or(1.0, |(declared, measured)| trust(declared, measured));
         self.mean(declared, measured, trust).filter(|runtime_s| *runtime_s > 0.0)
     }
 
-    /// How busy a task keeps its cores there, 0 to about 1.
+    /// Returns the part of the time for which a task keeps its cores busy there, 0 to about 1.
     pub fn cpu_share(&self) -> Option<f64> {
         let declared = self.declared.and_then(|declared| declared.cpu_share);
         self.mean(declared, self.measured.and_then(Statistics::cpu_share), 1.0)
     }
 
-    /// What was declared there and what was measured, if they are off by more than a factor of two: both in seconds.
+    /// Returns the declared and the measured runtime in seconds, if they differ by more than a factor of two.
     pub fn off(&self, platform: &str) -> Option<(f64, f64)> {
         let declared = self.declared?.times.get(platform)?.as_secs_f64();
         let measured = self.measured?.mean()?.as_secs_f64();
@@ -47,7 +48,7 @@ impl Known<'_> {
 
     fn mean(&self, declared: Option<f64>, measured: Option<f64>, trust: f64) -> Option<f64> {
         let n_declared = self.declared.map_or(0.0, |declared| f64::from(declared.counts_as)) * trust;
-        // All of them: a mean that forgets is still of as many as have run.
+        // All attempts count, although the measured mean weights recent ones more.
         let n_measured = self.measured.map_or(0.0, |measured| measured.n_done as f64);
         match (declared, measured) {
             (Some(declared), Some(measured)) => {
@@ -58,7 +59,7 @@ impl Known<'_> {
     }
 }
 
-/// The part of its count that a declared time keeps beside what was measured.
+/// Returns the part of its weight that a declared runtime keeps beside a measured one.
 fn trust(declared: f64, measured: f64) -> f64 {
     let ratio = (declared / measured).max(measured / declared);
     if ratio.is_finite() && ratio > OFF { (OFF / ratio).powi(2) } else { 1.0 }

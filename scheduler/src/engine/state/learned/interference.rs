@@ -1,5 +1,5 @@
-//! What tasks of other applications on a node cost one that runs beside them: the co-runner affinities of paper 000
-//! (section 4.2), measured as tasks end.
+//! The slow-down of a task by other applications on its node: the co-runner affinities of paper 000 (section
+//! 4.2), measured as tasks end.
 
 use std::collections::BTreeMap;
 
@@ -9,36 +9,38 @@ use crate::{
     time::Span,
 };
 
-/// Successes that count as much as all before them.
+/// Number of attempts that count as much as all before them.
 const MEMORY: f64 = 200.0;
 
-/// Companies of an application that are known on a platform at most; those of the least weight are forgotten.
+/// The most combinations of co-runners kept for an application on a platform; those of the least weight are
+/// forgotten.
 const N_COMPANIES_MAX: usize = 64;
 
-/// What a task takes in a company that was never tried, of what it takes alone.
+/// The assumed runtime beside co-runners that were never tried, relative to the runtime alone.
 const UNTRIED: f64 = 0.99;
 
-/// What was measured is written down after so long, …
+/// The time after which measurements are recorded.
 pub(in crate::engine) const KEPT_AFTER: Span = Span::from_secs(10);
 
-/// … and of a company that nothing was known of, or in a profiling run: somebody waits for that.
+/// The same for co-runners without earlier measurements, or in a profiling run, where somebody waits for
+/// them.
 pub(in crate::engine) const NEW_AFTER: Span = Span::from_secs(1);
 
-/// How many applications may share a node by policies of mapping (the paper's AllCore, TwoApp and FourApp): what others
-/// cost is not learned.
+/// Numbers of applications that may share a node by mapping policies (the paper's AllCore, TwoApp and
+/// FourApp). Other numbers are not measured.
 pub(in crate::engine) const N_MEMBERS: [usize; 3] = [1, 2, 4];
 
-/// A mean that forgets.
+/// A mean in which recent attempts count more.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Known {
-    /// Successes, all of them.
+    /// Number of all successful attempts.
     pub n: u64,
     weight: f64,
     wall_s: f64,
 }
 
 impl Known {
-    /// Seconds of a task.
+    /// Returns the mean runtime in seconds.
     pub fn mean_s(&self) -> f64 {
         self.wall_s / self.weight
     }
@@ -51,12 +53,12 @@ impl Known {
     }
 }
 
-/// What is known of companies, by platform and application.
+/// The mean runtimes by platform, application and co-runners.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Interference(BTreeMap<PlatformId, BTreeMap<String, BTreeMap<CoRunners, Known>>>);
 
 impl Interference {
-    /// Takes in what was measured on a platform.
+    /// Takes in the measurements of a platform.
     pub fn learn(&mut self, platform: PlatformId, all: &[CoRunTimes]) {
         for CoRunTimes { application, company, n, wall_us } in all.iter().filter(|one| one.n > 0) {
             let known = self.0.entry(platform).or_default().entry(application.clone()).or_default();
@@ -71,7 +73,7 @@ impl Interference {
         }
     }
 
-    /// Nothing is known of an application any more, nor of what it does to others.
+    /// Forgets an application, both its runtimes and its effect on others.
     pub fn forget(&mut self, application: &str) {
         for known in self.0.values_mut() {
             known.remove(application);
@@ -79,20 +81,21 @@ impl Interference {
         }
     }
 
-    /// What is known of an application on a platform.
+    /// Returns the measurements of an application on a platform.
     pub fn of(&self, platform: PlatformId, application: &str) -> Option<&BTreeMap<CoRunners, Known>> {
         self.0.get(&platform)?.get(application)
     }
 
-    /// Seconds of a task beside these others, in order, on a full node: as measured.
+    /// Returns the measured runtime of a task in seconds beside these other applications (sorted) on a full
+    /// node.
     pub fn measured_s(&self, platform: PlatformId, application: &str, others: &[&str]) -> Option<f64> {
         let known = self.of(platform, application)?;
         let others = others.iter().map(|one| (*one).to_owned()).collect();
         known.get(&CoRunners::Full(others)).map(Known::mean_s)
     }
 
-    /// The same, measured or guessed: as beside each of them alone, in the mean over those that are known; else a
-    /// little less than alone, so that it is tried.
+    /// Returns the same, measured or guessed: as the mean of the measured runtimes beside each of them alone,
+    /// else a little below the runtime alone, so that the combination is tried.
     pub fn beside_s(&self, platform: PlatformId, application: &str, others: &[&str]) -> Option<f64> {
         let one_by_one =
             || mean(others.iter().filter_map(|one| self.measured_s(platform, application, &[one])));
@@ -100,7 +103,8 @@ impl Interference {
         self.measured_s(platform, application, others).or_else(one_by_one).or_else(untried)
     }
 
-    /// What beside its like a task loses of its pace, 0 to 1; `None`: it was not measured both alone and so.
+    /// Returns the part of its pace that a task loses beside its like, 0 to 1; `None`: it was not measured
+    /// both ways.
     pub fn loss_beside_its_like(&self, platform: PlatformId, application: &str) -> Option<f64> {
         let known = self.of(platform, application)?;
         let alone_s = known.get(&CoRunners::Nobody)?.mean_s();
@@ -108,7 +112,8 @@ impl Interference {
         Some(1.0 - (alone_s / together_s).clamp(0.0, 1.0)).filter(|loss| loss.is_finite())
     }
 
-    /// Seconds of a task that nothing runs beside; where none has run so, as it takes in the best company.
+    /// Returns the runtime of a task alone on a node in seconds; if that was not measured, beside the best
+    /// co-runners.
     pub fn alone_s(&self, platform: PlatformId, application: &str) -> Option<f64> {
         let known = self.of(platform, application)?;
         let best = || known.values().map(Known::mean_s).reduce(f64::min);
@@ -116,7 +121,7 @@ impl Interference {
     }
 }
 
-/// `None` of nothing.
+/// Returns the mean of the values; `None` if there are none.
 pub(in crate::engine) fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     let (sum, n) = values.fold((0.0, 0_u32), |(sum, n), value| (sum + value, n + 1));
     (n > 0).then(|| sum / f64::from(n))

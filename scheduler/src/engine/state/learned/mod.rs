@@ -1,4 +1,4 @@
-//! Experience with applications and platforms.
+//! Measurements of applications and platforms.
 
 pub mod applications;
 pub mod declared_profile;

@@ -1,20 +1,21 @@
-//! How long allocations have waited for their first pilot: what a platform's queue is like for those of a shape, and
-//! how that hangs on how busy the platform is, where it says so.
+//! The queue waits of a platform's allocations of one shape, and their relation to the queue load, if the
+//! platform reports it.
 
 use crate::time::Span;
 
-/// Allocations that count as much as all before them: queues change within hours.
+/// Number of allocations that count as much as all before them: queues change within hours.
 const MEMORY: f64 = 10.0;
 
-/// Means that forget.
+/// Means in which recent queue waits count more.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Waits {
-    /// How many have come.
+    /// Number of queue waits.
     pub n: u64,
     all: Mean,
-    /// Of those for which cores were free.
+    /// Queue waits of allocations for which cores were free.
     free: Mean,
-    /// Of those for which a part of the cores had to come free: seconds, and that part.
+    /// Queue waits in seconds of allocations for which a part of the cores had to become free; below, that
+    /// part.
     busy: Mean,
     shortage: Mean,
 }
@@ -38,8 +39,9 @@ impl Mean {
 }
 
 impl Waits {
-    /// One more has come, after so long. `shortage`: of the platform's cores, as a part of all, that had to come free
-    /// for it when it was asked for ([`crate::engine::interface::platform::queue_load::QueueLoad::shortage`]), where that is known.
+    /// Takes in one more queue wait. `shortage`: the part of the platform's cores that had to become free for
+    /// the allocation when it was requested, if known
+    /// ([`crate::engine::interface::platform::queue_load::QueueLoad::shortage`]).
     pub fn learn(&mut self, wait: Span, shortage: Option<f64>) {
         self.n += 1;
         self.all.add(wait.as_secs_f64());
@@ -53,14 +55,15 @@ impl Waits {
         }
     }
 
-    /// Seconds from its intent to its first pilot; `None` before the first.
+    /// Returns the mean queue wait in seconds; `None` before the first.
     pub fn mean_s(&self) -> Option<f64> {
         self.all.value()
     }
 
-    /// Seconds that one waits which is asked for now: where cores are free as long as those for which some were, else in
-    /// proportion to what must come free, as those waited for which some had to. Before the first of those, as if others'
-    /// jobs last as ours may, `walltime`, and are half through. `None` where nothing is known.
+    /// Returns the expected queue wait in seconds of a new allocation. If cores are free: the mean of such
+    /// waits; else proportional to the part that must become free, by earlier waits for busy cores. Before
+    /// the first of these, other users' jobs are assumed to last `walltime`, like ours, and to be half done.
+    /// `None`: nothing is known.
     pub fn expected_s(&self, shortage: Option<f64>, walltime: Option<Span>) -> Option<f64> {
         let Some(shortage) = shortage else { return self.mean_s() };
         let free_s = self.free.value().unwrap_or(0.0);
@@ -74,8 +77,8 @@ impl Waits {
         turnover_s.map(|turnover_s| (shortage * turnover_s).max(free_s)).or(self.mean_s())
     }
 
-    /// Seconds that one waits yet which has waited so long. Beyond the mean nothing is known but that: then as long
-    /// again (where waits are of any length, what has waited long is likely to wait longer).
+    /// Returns the remaining queue wait in seconds after a wait of `waited_s`. Beyond the mean it is as long
+    /// again: with such varying waits, a long wait is likely to last longer.
     pub fn left_s(&self, waited_s: f64) -> f64 {
         let left_s = self.mean_s().unwrap_or(0.0) - waited_s;
         if left_s > 0.0 { left_s } else { waited_s }

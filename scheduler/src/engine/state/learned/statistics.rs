@@ -1,4 +1,4 @@
-//! What attempts have shown of an application on a platform.
+//! The measurements of an application on a platform.
 
 use crate::{
     engine::record::{FailedAttempt, Totals},
@@ -6,47 +6,47 @@ use crate::{
     time::Span,
 };
 
-/// Attempts that count as much as all before them: of many, those of long ago count less and less.
+/// Number of attempts that count as much as all before them: older ones count less and less.
 const MEMORY: f64 = 500.0;
 
-/// The same of whether attempts fail at all: a platform that breaks, and one that is mended, is soon found out.
+/// The same for the part of attempts that fail, so that a broken or repaired platform is noticed soon.
 const LOSS_MEMORY: f64 = 20.0;
 
-/// Means that forget, of one application on one platform.
+/// Means of one application on one platform in which recent attempts count more.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Statistics {
-    /// Successes, all of them.
+    /// Number of all successful attempts.
     pub n_done: u64,
-    /// Attempts that failed by the program's fault, all of them.
+    /// Number of all attempts that failed because of the program.
     pub n_failed: u64,
-    /// The largest peak memory of a success, bytes.
+    /// The largest peak memory of a successful attempt, in bytes.
     pub memory_bytes_max: u64,
-    /// Of the following sums: how many successes they stand for.
+    /// Number of successful attempts in the following sums.
     weight: f64,
     wall_s: f64,
     wall_s_squared: f64,
     cpu_s: f64,
     core_s: f64,
-    /// Of the seconds of their cores: those that others had while the tasks wanted to compute.
+    /// The part of `core_s` in which others had the cores while the tasks wanted to compute.
     starved_s: f64,
-    /// Tasks that have told what they needed beside cores, and sums of that; they forget as well.
+    /// Number of tasks with known use of other resources than cores, and sums of it; recent ones count more.
     efforts: f64,
     io_bytes: f64,
     prepared_s: f64,
-    /// Attempts, and those of them that failed; they forget as well.
+    /// Number of attempts, and of failed ones; recent ones count more.
     attempts: f64,
     failures: f64,
-    /// The same with those that failed by the node's fault or the walltime's, or were lost with their pilot; they
-    /// forget sooner.
+    /// The same, including attempts that failed because of the node or the walltime, or were lost with their
+    /// pilot; recent ones count even more.
     tries: f64,
     losses: f64,
-    /// Successes since the last of those.
+    /// Number of successful attempts since the last such failure.
     n_since_loss: f64,
 }
 
 impl Statistics {
-    /// Takes in what a report says of tasks that take so many cores each. The node's and the platform's failures
-    /// say nothing of the application.
+    /// Takes in a report on tasks that need `cores` cores each. Failures of the node and the platform say
+    /// nothing about the application.
     pub fn learn(&mut self, cores: u32, totals: &Totals, failures: &[FailedAttempt]) {
         let is_its_own = |failure: &&FailedAttempt| failure.kind.blame() == Blame::Program;
         let n_failed = failures.iter().filter(is_its_own).count() as u64;
@@ -71,7 +71,8 @@ impl Statistics {
         self.n_since_loss = if n_lost > 0.0 { 0.0 } else { self.n_since_loss + totals.n as f64 };
     }
 
-    /// So many attempts ended with their pilots, which says something of the platform; negative: it was not so.
+    /// Counts `n` attempts that ended with their pilots, which says something about the platform; negative:
+    /// takes them back.
     pub fn learn_lost(&mut self, n: f64) {
         self.forget();
         self.tries = (self.tries + n).max(0.0);
@@ -81,7 +82,7 @@ impl Statistics {
         }
     }
 
-    /// Takes in what tasks needed beside cores.
+    /// Takes in the resources that tasks used beside cores.
     pub fn learn_effort(&mut self, n: u64, io_bytes: u64, prepared_us: u64) {
         let kept = MEMORY / self.efforts.max(MEMORY);
         for (sum, more) in [
@@ -93,23 +94,24 @@ impl Statistics {
         }
     }
 
-    /// For so long tasks wanted to compute and could not.
+    /// Adds time in which tasks wanted to compute and could not.
     pub fn learn_starved(&mut self, starved: Span) {
         self.starved_s += starved.as_secs_f64();
     }
 
-    /// Bytes a second that a task reads from disks and writes to them; `None` where none has told.
+    /// Returns the bytes per second that a task reads from and writes to disks; `None`: no pilot has reported
+    /// it.
     pub fn io_rate(&self) -> Option<f64> {
         let wall_s = self.wall_s / self.weight;
         (self.efforts > 0.0 && wall_s > 0.0).then(|| self.io_bytes / self.efforts / wall_s)
     }
 
-    /// How long it takes until a task's program has begun; `None` where none has told.
+    /// Returns the time until a task's program has started; `None`: no pilot has reported it.
     pub fn prepared(&self) -> Option<Span> {
         (self.efforts > 0.0).then(|| Span::from_secs_f64(self.prepared_s / self.efforts))
     }
 
-    /// What is known counts for no more than [`MEMORY`] attempts.
+    /// Reduces the weight of earlier attempts to that of [`MEMORY`] attempts.
     fn forget(&mut self) {
         let kept = MEMORY / self.weight.max(MEMORY);
         for sum in [
@@ -128,55 +130,55 @@ impl Statistics {
         (self.tries, self.losses) = (self.tries * kept, self.losses * kept);
     }
 
-    /// How many successes its means stand for: those of long ago count less.
+    /// Returns the number of successful attempts in the means, weighted by age.
     pub fn n_counted(&self) -> f64 {
         self.weight
     }
 
-    /// Mean wall time of a success; `None` before the first.
+    /// Returns the mean runtime of a successful attempt; `None` before the first.
     pub fn mean(&self) -> Option<Span> {
         (self.weight > 0.0).then(|| Span::from_secs_f64(self.wall_s / self.weight))
     }
 
-    /// Standard deviation of the wall time; `None` before the first.
+    /// Returns the standard deviation of that runtime; `None` before the first.
     pub fn deviation(&self) -> Option<Span> {
         let mean = self.wall_s / self.weight;
         let variance = (self.wall_s_squared / self.weight - mean * mean).max(0.0);
         (self.weight > 0.0).then(|| Span::from_secs_f64(variance.sqrt()))
     }
 
-    /// Cores of a success, the mean; `None` before the first.
+    /// Returns the mean number of cores of a successful attempt; `None` before the first.
     pub fn cores(&self) -> Option<f64> {
         (self.wall_s > 0.0).then(|| self.core_s / self.wall_s)
     }
 
-    /// How busy a success keeps its cores, 0 to about 1: near 0 it waits for something else, and not for a CPU that
-    /// others have. `None` before the first.
+    /// Returns the part of the time for which a successful attempt keeps its cores busy, 0 to about 1. Near 0
+    /// it waits for something else than a CPU that others have. `None` before the first.
     pub fn cpu_share(&self) -> Option<f64> {
-        // What is told of tasks that failed may be more than successes took.
+        // The reported time may include failed tasks, and thus exceed that of successes.
         let core_s = (self.core_s - self.starved_s).max(self.cpu_s.min(self.core_s));
         (core_s > 0.0).then(|| self.cpu_s / core_s)
     }
 
-    /// The part of attempts that fail by the program's fault, 0 to 1; `None` before the first.
+    /// Returns the part of attempts that fail because of the program, 0 to 1; `None` before the first.
     pub fn error_rate(&self) -> Option<f64> {
         (self.attempts > 0.0).then(|| self.failures / self.attempts)
     }
 
-    /// The part of attempts that fail by whoever's fault, of the last ones, 0 to 1; `None` before the first. Where so many
-    /// have succeeded in a row, no more than would let that happen once in twenty times (the rule of three): what is
-    /// mended is found out soon.
+    /// Returns the part of the last attempts that fail for any reason, 0 to 1; `None` before the first. After
+    /// n successes in a row it is at most 3/n (the rule of three: with a higher rate, so many would succeed
+    /// less than once in twenty times), so that a repaired platform is noticed soon.
     pub fn loss_rate(&self) -> Option<f64> {
         let most = if self.n_since_loss > 0.0 { 3.0 / self.n_since_loss } else { 1.0 };
         (self.tries > 0.0).then(|| (self.losses / self.tries).min(most))
     }
 
-    /// Successes since an attempt last failed, by whoever's fault.
+    /// Returns the number of successful attempts since one last failed for any reason.
     pub fn n_since_loss(&self) -> u64 {
         self.n_since_loss as u64
     }
 
-    /// Whether little is known yet, so that each report may change much.
+    /// Returns whether little is known yet, so that each report may change much.
     pub fn is_young(&self) -> bool {
         self.tries < LOSS_MEMORY
     }
@@ -193,7 +195,7 @@ mod tests {
         time::Span,
     };
 
-    /// Successes of so many seconds each, of which the CPU worked half.
+    /// Returns totals of successes with these runtimes in seconds, of which the CPU worked half.
     fn totals(walls_s: &[f64]) -> Totals {
         let attempt = |(n, wall_s): (usize, &f64)| {
             let wall_us = (wall_s * 1e6) as u64;
