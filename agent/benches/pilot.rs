@@ -1,7 +1,7 @@
-//! A whole pilot, core and HTTP included, against a manager of canned answers: tasks a second and the
-//! agent's own CPU time for a task, for processes and for a resident program.
+//! A whole pilot, with core and HTTP, against a manager with prepared answers: tasks per second and the
+//! agent's own CPU time per task, for processes and for a resident program.
 //!
-//! `cargo bench -p agent --bench pilot`. Compare the first figure with the floor of the bench `spawn`.
+//! `cargo bench -p agent --bench pilot`. Compare the first number with the floor in the bench `spawn`.
 
 use std::{
     fs,
@@ -69,7 +69,7 @@ fn measure(name: &str, spec: &JobSpec, n_tasks: u64) {
     println!("{name}: {:.0} tasks/s", n_tasks as f64 / started.elapsed().as_secs_f64());
     // SAFETY: no memory is passed.
     unsafe { libc::waitpid(guard, std::ptr::null_mut(), 0) };
-    // The pilot has removed all that was in it.
+    // The pilot has emptied the folder.
     let _ = fs::remove_dir(folder);
 }
 

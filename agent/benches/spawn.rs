@@ -1,7 +1,8 @@
-//! How many `/bin/true` a second the spawner runs, against what posix_spawn allows on this machine.
+//! Compares the number of `/bin/true` per second that the spawner runs with that of posix_spawn on this
+//! machine.
 //!
-//! `cargo bench -p agent --bench spawn` prints tasks a second, the share of the floor, and the CPU
-//! time that the agent itself used for a task. Rounds alternate, because machines change their mind.
+//! `cargo bench -p agent --bench spawn` prints tasks per second, their ratio to posix_spawn (the floor), and
+//! the agent's own CPU time per task. Rounds alternate, because the speed of machines varies.
 
 use std::{
     ffi::{CString, c_char},
@@ -15,11 +16,11 @@ use agent::spawn::{Environment, Exit, Launch, Output, Spawner};
 const N_TASKS: usize = 4000;
 const N_ROUNDS: usize = 5;
 const N_SLOTS: usize = 2;
-/// Programs that wait for each slot, as a pilot sends them.
+/// Number of programs that wait for each slot, as in a pilot.
 const N_AHEAD: usize = 8;
 
 fn main() {
-    // As in a pilot: under a guard.
+    // Runs under a guard, like a pilot.
     std::process::exit(agent::guard::keeper::guard(compare).expect("a process"));
 }
 
@@ -41,7 +42,7 @@ fn compare() -> i32 {
     0
 }
 
-/// Tasks a second, and our own CPU microseconds a task.
+/// Returns the tasks per second, and our own CPU time per task in microseconds.
 fn measure(run: impl FnOnce(usize)) -> (f64, f64) {
     let (started, cpu) = (Instant::now(), own_cpu_us());
     run(N_TASKS);

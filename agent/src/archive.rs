@@ -1,9 +1,10 @@
-//! What running tasks have written, on the node's disk: for who looks after a pilot that was killed.
+//! The output of running tasks on the node's disk, for a later look at a pilot that was killed.
 //!
-//! One file a pilot, append-only: a header, then records of a mark, length, CRC-32 and payload (postcard), each a
-//! piece of one attempt's output with its place. It holds what no report has brought yet, of tasks that run for
-//! longer than a moment; it is emptied when nothing of that runs any more, and removed when the pilot has left.
-//! Read it at any time: a record that was torn or changed is told and passed over.
+//! Each pilot has one append-only file: a header, then records of a mark, length, CRC-32 and payload
+//! (postcard). A record is a piece of one attempt's output with its position. The file holds output that no
+//! report has delivered yet, of tasks that run longer than a moment. It is emptied when none of these tasks
+//! runs any more, and removed when the pilot has left. It may be read at any time; torn or changed records
+//! are counted and skipped.
 
 use std::{
     collections::BTreeMap,
@@ -19,22 +20,22 @@ use scheduler::ids::TaskId;
 
 use crate::sys::private;
 
-/// Starts each file; the last byte is the format's version.
+/// The beginning of each file; the last byte is the format's version.
 const MAGIC: &[u8; 8] = b"PFWROTE\x01";
-/// Begins each record, so that the next one is found behind one that is damaged.
+/// The beginning of each record, by which a reader finds the next record after a damaged one.
 const MARK: &[u8; 4] = b"\xf5PF\xa7";
-/// Mark, length and checksum.
+/// Size of mark, length and checksum.
 const HEAD_BYTES: usize = 12;
-/// No longer file: then it is begun anew, with the last of what is still known of what runs.
+/// Largest file. Then it begins again, with the last output of the tasks that still run.
 const FILE_BYTES_MAX: u64 = 64 << 20;
-/// Bytes of one stream in a record, at most.
+/// The most bytes of one stream in a record.
 pub const PIECE_BYTES_MAX: usize = 64 << 10;
-/// A longer record is none: two streams, and what says whose they are.
+/// Longest record: pieces of two streams, and their task and positions.
 pub const RECORD_BYTES_MAX: usize = 2 * PIECE_BYTES_MAX + (1 << 10);
-/// How files are named: the number of the pilot stands between.
+/// The file's name; the pilot's id is between the two parts.
 const NAME: [&str; 2] = ["output-", ".pf"];
 
-/// The file of one pilot, made with its first record.
+/// The output file of one pilot, created with its first record.
 #[derive(Debug)]
 pub struct OutputFile {
     path: PathBuf,
@@ -43,23 +44,23 @@ pub struct OutputFile {
     has_failed: bool,
 }
 
-/// One of the streams of an attempt: the task, the run, `stdout` or `stderr`.
+/// One stream of an attempt: the task, the run, `stdout` or `stderr`.
 type Stream<'a> = (TaskId, u64, &'a str);
 
-/// Which attempt it is, where the next piece should begin, and what there is so far.
+/// The attempt's number, the position where the next piece should begin, and the text so far.
 type Gathered = (u32, u64, Vec<u8>);
 
-/// What a file holds.
+/// The contents of a file.
 #[derive(Debug, Default, PartialEq)]
 pub struct Contents {
-    /// Pieces, in the order in which they were written.
+    /// The pieces, in the order of writing.
     pub pieces: Vec<Tail>,
-    /// Bytes between them that are no whole record.
+    /// Number of bytes that belong to no valid record.
     pub n_damaged: usize,
 }
 
 impl Contents {
-    /// Each stream of each attempt with a heading, in the order of tasks.
+    /// Returns each stream of each attempt with a heading, in the order of tasks.
     pub fn streams(&self) -> Vec<(String, Vec<u8>)> {
         let mut streams: BTreeMap<Stream<'_>, Gathered> = BTreeMap::new();
         for Tail { job, attempt, run, stdout_at, stderr_at, written } in &self.pieces {
@@ -86,31 +87,31 @@ impl Contents {
     }
 }
 
-/// What became of pieces.
+/// The outcome of appending pieces.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Appended {
-    /// They are in the file.
+    /// The pieces are in the file.
     Whole,
-    /// They are not, and may come again.
+    /// The pieces are not in the file; they may be appended later.
     Not,
-    /// They are not, and nothing else is any more: the last of what runs is to come again.
+    /// The file was full and is empty now: the last output of running tasks is to be appended.
     Full,
 }
 
 impl OutputFile {
-    /// Bytes of each stream that the file has room for twice, if so many are written.
+    /// Returns the bytes of each stream that fit into the file twice, for this number of streams.
     pub fn share(n_streams: u64) -> u64 {
         FILE_BYTES_MAX / 2 / n_streams.max(1)
     }
 
-    /// That of a pilot in its folder. Nothing is made yet.
+    /// Returns the output file of a pilot in its folder, without creating it.
     pub fn new(folder: &Path, pilot: u64) -> OutputFile {
         let [before, after] = NAME;
         let path = folder.join(format!("{before}{pilot}{after}"));
         OutputFile { path, file: None, end: 0, has_failed: false }
     }
 
-    /// Appends pieces. A disk that takes nothing costs nothing but this.
+    /// Appends pieces. On a full disk this call fails, and nothing else does.
     pub fn append(&mut self, pieces: &[Tail]) -> Appended {
         if pieces.is_empty() {
             return Appended::Whole;
@@ -122,7 +123,7 @@ impl OutputFile {
                 Err(error) => tracing::warn!(%error, "a piece of output has no form"),
             }
         }
-        // Into an empty one goes whatever comes at a time: it would never fit better.
+        // An empty file takes any pieces, because they would never fit better.
         let is_any_there = self.end > MAGIC.len() as u64;
         if is_any_there && self.end + bytes.len() as u64 > FILE_BYTES_MAX {
             self.empty();
@@ -136,19 +137,19 @@ impl OutputFile {
         Appended::Not
     }
 
-    /// Nothing of what is in it runs any more.
+    /// Empties the file: none of its tasks runs any more.
     pub fn empty(&mut self) {
         if let Some(file) = self.file.as_ref().filter(|_| self.end > MAGIC.len() as u64) {
-            // What is left in it is only read when the pilot is killed.
+            // Old contents do no harm: the file is only read after the pilot was killed.
             let _ = file.set_len(MAGIC.len() as u64);
             self.end = MAGIC.len() as u64;
         }
     }
 
-    /// The pilot has told all that it had to tell.
+    /// Removes the file, because the pilot has reported all output.
     pub fn remove(&mut self) {
         if self.file.take().is_some() {
-            // One that stays does no harm.
+            // A file that stays does no harm.
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -163,7 +164,7 @@ impl OutputFile {
                 place.insert(file)
             }
         };
-        // On failure `end` stays, so that the next record takes the place of the torn one.
+        // On failure `end` stays, so the next record overwrites the torn one.
         file.write_all_at(bytes, self.end)?;
         self.end += bytes.len() as u64;
         Ok(())
@@ -184,7 +185,7 @@ fn checksum(length: &[u8], payload: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// Whole records of bytes that should begin like a file of this kind; `None` if they do not.
+/// Returns the valid records of a file; `None` if the bytes do not begin like a file of this kind.
 pub fn read(bytes: &[u8]) -> Option<Contents> {
     let mut rest = bytes.strip_prefix(MAGIC)?;
     let mut contents = Contents::default();
@@ -204,7 +205,7 @@ pub fn read(bytes: &[u8]) -> Option<Contents> {
     Some(contents)
 }
 
-/// The record that bytes begin with, and its length.
+/// Returns the record at the beginning of `bytes`, and its length.
 fn take(bytes: &[u8]) -> Option<(Tail, usize)> {
     let head = bytes.get(..HEAD_BYTES).filter(|head| head.starts_with(MARK))?;
     let number = |at: usize| Some(u32::from_le_bytes(head.get(at..at + 4)?.try_into().ok()?));
@@ -216,7 +217,7 @@ fn take(bytes: &[u8]) -> Option<(Tail, usize)> {
     Some((piece, HEAD_BYTES + length))
 }
 
-/// The files of this kind in a folder, or the file itself.
+/// Returns the output files in a folder; for a file the file itself.
 ///
 /// # Errors
 /// The folder cannot be read.

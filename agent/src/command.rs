@@ -1,4 +1,4 @@
-//! The command line of the agent: `pilotfish-agent …` and `pilotfish agent …` alike.
+//! The agent's command line, the same for `pilotfish-agent …` and `pilotfish agent …`.
 
 use std::{
     fs,
@@ -29,21 +29,21 @@ use crate::{
     sys::{pipe::pipe, private},
 };
 
-/// A guard needs milliseconds to become one; a host that needs longer is in trouble.
+/// The longest wait for a new guard. It needs milliseconds; a host that needs longer has a problem.
 const GUARD_LIMIT: Duration = Duration::from_secs(10);
-// Never 99 or 100: Grid Engine would start the job again, or keep it in error for ever.
-/// All is well: the pilot has left.
+// Exit codes are never 99 or 100: Grid Engine would start the job again, or hold it in error for ever.
+/// The pilot has left.
 const EXIT_LEFT: i32 = 0;
-/// Something is wrong with the node or the folder.
+/// The node or the folder has a problem.
 const EXIT_FAILED: i32 = 1;
-/// Arguments or join document cannot be used; as for arguments that are none.
+/// Arguments or join document cannot be used; also clap's code for invalid arguments.
 const EXIT_USAGE: i32 = 2;
-/// The manager will not have this pilot.
+/// The manager refuses this pilot.
 const EXIT_REFUSED: i32 = 3;
-/// The pilot ended before the manager knew all it had done.
+/// The pilot ended before all of its results were acknowledged.
 const EXIT_UNREPORTED: i32 = 4;
 
-/// What the agent is asked to do.
+/// The agent's commands.
 #[derive(Clone, Debug, clap::Subcommand)]
 pub enum AgentCommand {
     /// Run a pilot here until it has left
@@ -69,7 +69,7 @@ pub enum AgentCommand {
     },
     /// Relay pilots' connections on this host to the manager's tunnel; prints this host's name and the port
     Relay(RelayArgs),
-    /// Be that relay: standard input is its listener
+    /// Run this relay, with standard input as its listener
     #[command(hide = true)]
     RelayRun {
         /// Where it keeps its files
@@ -78,7 +78,7 @@ pub enum AgentCommand {
     },
 }
 
-/// What the relay is told.
+/// Arguments of the relay.
 #[derive(Clone, Debug, clap::Args)]
 pub struct RelayArgs {
     /// Where it keeps its files
@@ -89,7 +89,7 @@ pub struct RelayArgs {
     to: u16,
 }
 
-/// How a pilot is run.
+/// Arguments of a pilot.
 #[derive(Clone, Debug, clap::Args)]
 pub struct RunArgs {
     /// The join document (mode 600); `-` reads it from standard input
@@ -98,7 +98,7 @@ pub struct RunArgs {
     /// The tag to be listed by; must be the join document's
     #[arg(long)]
     tag: Option<String>,
-    /// How long the pilot may live, like 4h or 30m, where the batch system does not say
+    /// Walltime of the pilot, like 4h or 30m; an earlier end from the batch system counts
     #[arg(long, value_name = "DURATION", value_parser = parse_walltime)]
     walltime: Option<Span>,
 }
@@ -107,7 +107,7 @@ fn parse_walltime(text: &str) -> Result<Span, String> {
     parse_duration_ms(text).map(Span::from_millis).map_err(|error| error.to_string())
 }
 
-/// Why a command failed.
+/// The reason why a command failed.
 #[derive(Debug, thiserror::Error)]
 enum CommandError {
     #[error(transparent)]
@@ -142,8 +142,8 @@ struct Arguments {
     command: AgentCommand,
 }
 
-/// The program `pilotfish-agent`: does what its arguments ask; returns the exit code. To be called before the process
-/// has a second thread.
+/// Runs the program `pilotfish-agent` and returns its exit code. Must be called before the process has a
+/// second thread.
 pub fn main() -> i32 {
     limits::outlive_file_size();
     if let Err(error) = limits::check_stack() {
@@ -153,7 +153,7 @@ pub fn main() -> i32 {
     begin()
 }
 
-/// Apart, so that nothing of it is on the stack before that was looked at.
+/// A function of its own, so that its frame is not on the stack before the check of the stack.
 #[inline(never)]
 fn begin() -> i32 {
     private::hide_memory();
@@ -170,7 +170,7 @@ fn begin() -> i32 {
     run(Arguments::parse().command)
 }
 
-/// Does what is asked; returns the exit code. To be called before the process has a second thread.
+/// Runs a command and returns the exit code. Must be called before the process has a second thread.
 pub fn run(command: AgentCommand) -> i32 {
     let result = match command {
         AgentCommand::Run(args) => run_pilot(&args),
@@ -192,17 +192,17 @@ pub fn run(command: AgentCommand) -> i32 {
     })
 }
 
-/// All of what a task wrote, as a terminal may get it.
+/// Returns a task's output with control characters made harmless for a terminal.
 fn shown(text: &[u8]) -> String {
     let (mut shown, begun) = harmless_output(text);
-    // Nothing comes after it that could make it a character.
+    // No more bytes follow that could complete the character.
     begun.iter().for_each(|byte| {
         shown.push_str(&if *byte == b'\r' { "^M".to_owned() } else { format!("\\x{byte:02x}") })
     });
     shown
 }
 
-/// What a pilot's file has of its running tasks, each stream of each attempt in one piece.
+/// Prints the contents of a pilot's output file, each stream of each attempt in one piece.
 fn show_output(path: &Path) -> Result<(), CommandError> {
     let unread = |path: &Path| {
         let path = path.to_owned();
@@ -225,7 +225,7 @@ fn show_output(path: &Path) -> Result<(), CommandError> {
             }
         }
         if contents.n_damaged > 0 {
-            // Where nobody can be told, the rest is shown all the same.
+            // If stderr cannot be written, the rest is shown all the same.
             let _ = writeln!(
                 io::stderr(),
                 "{} bytes of {} are damaged or torn and left out",
@@ -237,13 +237,13 @@ fn show_output(path: &Path) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// The last line of whoever fails, without the system's error numbers.
+/// Prints the error line of a failed command, without the system's error numbers.
 fn say(error: &dyn std::error::Error) {
     let text = error.to_string();
     let mut parts = text.split(" (os error ");
     let first = parts.next().unwrap_or_default().to_string();
     let rest = parts.filter_map(|part| part.split_once(')').map(|(_, rest)| rest));
-    // Where nobody can be told, the exit code tells.
+    // If stderr cannot be written, the exit code is enough.
     let _ =
         writeln!(io::stderr(), "error: {}", ulimits::with_hint(rest.fold(first, |text, rest| text + rest)));
 }
@@ -284,7 +284,7 @@ fn exit_code(error: &DriverError) -> i32 {
         DriverError::Client(ClientError::BadJoin { .. }) => EXIT_USAGE,
         DriverError::Client(_) => EXIT_REFUSED,
         DriverError::NotRegistered { .. } | DriverError::Unreported { .. } => EXIT_UNREPORTED,
-        // Whoever wanted to be watched wanted just this.
+        // The watched process has ended, as expected.
         DriverError::Abandoned { .. } => EXIT_LEFT,
         DriverError::Folder { .. } | DriverError::Spool(_) | DriverError::System { .. } => EXIT_FAILED,
     }
@@ -294,14 +294,14 @@ fn start_logging() {
     let filter = tracing_subscriber::EnvFilter::try_from_env("PILOTFISH_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
     let logging = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(false);
-    // A log whose disk is full must not end the pilot: to complain of it would be a panic.
+    // A log on a full disk must not end the pilot: printing the error would panic.
     let logging = logging.log_internal_errors(false);
     if logging.try_init().is_err() {
         tracing::debug!("somebody else has set up logging");
     }
 }
 
-/// Runs `run` with the same join document in a session of its own.
+/// Runs the command `run` in a new session, with the same join document.
 fn start_pilot(args: &RunArgs) -> Result<(), CommandError> {
     let join = read_join(args)?;
     let folder = PathBuf::from(&join.folder);
@@ -335,7 +335,7 @@ fn start_pilot(args: &RunArgs) -> Result<(), CommandError> {
     writeln!(io::stdout(), "{}", pilot.id()).map_err(CommandError::Output)
 }
 
-/// Waits until `list` shows the pilot (or it has ended): whoever lists next must not take it for gone.
+/// Waits until `list` shows the pilot or it has ended, so that a `list` after this call finds it.
 fn await_guard(pilot: &mut Child) -> io::Result<()> {
     let began = Instant::now();
     let pid = i32::try_from(pilot.id()).unwrap_or(i32::MAX);
@@ -348,7 +348,7 @@ fn await_guard(pilot: &mut Child) -> io::Result<()> {
     Ok(())
 }
 
-/// The words between the program's name and the command: `agent`, when we are part of a larger program.
+/// Returns the words between the program's name and the command: `agent` in the program `pilotfish`.
 fn leading_words(command: &str) -> Vec<String> {
     std::env::args().skip(1).take_while(|word| word != command).collect()
 }
@@ -360,11 +360,11 @@ fn start_relay(args: &RelayArgs) -> Result<(), CommandError> {
     writeln!(io::stdout(), "{host} {port}").map_err(CommandError::Output)
 }
 
-/// Whoever watches pilots asks often: the place to end what killed ones have left, too.
+/// Lists pilots. This runs often, so it also ends processes that killed pilots have left.
 fn list(tag_prefix: &str) -> Result<(), CommandError> {
     let n_left = leftovers::end_leftovers();
     if n_left > 0 {
-        // Whoever cannot be told wants the list all the same.
+        // If stderr cannot be written, the list is still useful.
         let _ = writeln!(io::stderr(), "warning: ended {n_left} processes that killed pilots had left here");
     }
     let mut out = io::stdout().lock();
@@ -389,8 +389,8 @@ fn cancel(pids: &[i32]) -> Result<(), CommandError> {
                 return Err(CommandError::Signal { pid, source });
             }
         }
-        // One that stands still would hear of it only when somebody lets it go on.
-        // SAFETY: as above. It may have ended since.
+        // A stopped process would not handle the signal.
+        // SAFETY: as above. The process may have ended meanwhile.
         unsafe { libc::kill(pid, libc::SIGCONT) };
     }
     Ok(())
@@ -403,7 +403,7 @@ mod tests {
     #[test]
     fn no_exit_code_means_something_to_grid_engine() {
         let codes = [EXIT_LEFT, EXIT_FAILED, EXIT_USAGE, EXIT_REFUSED, EXIT_UNREPORTED];
-        // Of those that end by a signal the least is 129.
+        // Codes of processes that end by a signal are 129 and above.
         assert!(codes.iter().all(|code| (0..99).contains(code)), "{codes:?}");
     }
 }

@@ -1,7 +1,7 @@
-//! The pilot's loop: answers, exits, signals and timers go into [`PilotCore`], what it wants is done.
+//! The pilot's loop: passes answers, exits, signals and timers to [`PilotCore`] and carries out its actions.
 //!
-//! Nothing here decides what to run or when to report. It owns the world: connection, processes,
-//! spool, scratch folders, signals, and the clock, which counts from the pilot's start.
+//! Does not decide when to run tasks or to report. It owns all I/O: connection, processes, spool, scratch
+//! directories, signals, and the clock, which counts from the pilot's start.
 
 mod error;
 mod exchange;
@@ -56,23 +56,24 @@ use crate::{
     tasks::{Attempt, LearnedJob, Surroundings, Work},
 };
 
-/// How long tasks have between SIGTERM and SIGKILL, at most.
+/// The longest time between SIGTERM and SIGKILL for a task.
 const GRACE: Duration = Duration::from_secs(5);
-/// What batch systems leave between their signal and SIGKILL is 30 s or more, where they do not say; what
-/// runs then is given back.
+/// Time after a batch system's signal until running tasks are given back, if the notice is unknown. Batch
+/// systems wait 30 s or more between their signal and SIGKILL.
 const BATCH_GRACE: Duration = Duration::from_secs(20);
-/// How long a stopping pilot tries to tell the manager, unless the end of its walltime leaves less.
+/// How long a stopping pilot tries to deliver its last reports, unless the end of its walltime leaves less
+/// time.
 const FAREWELL: Duration = Duration::from_secs(15);
-/// A signal sent to all processes of a batch job reaches us twice: directly and through the guard.
+/// A signal to all processes of a batch job reaches the pilot twice: directly and through the guard.
 const SIGNAL_ECHO: Duration = Duration::from_millis(300);
-/// One thread starts thousands of processes a second; more of them only on large nodes.
+/// One thread starts thousands of processes per second, so only large nodes need more.
 const CORES_PER_THREAD: usize = 16;
-/// Batches of exits handled before the loop looks at anything else.
+/// The most batches of exits that the loop handles before it looks at other events.
 const N_EXITS: usize = 64;
-/// Without a walltime, how long the manager may be away before the pilot gives up.
+/// How long a pilot without a walltime waits for a manager that does not answer.
 const SILENCE_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// What happened outside.
+/// An event from outside.
 enum News {
     Answered {
         lane: Lane,
@@ -89,31 +90,31 @@ enum News {
     Registered(Box<RegisterAnswer>),
     NotRegistered(ClientError),
     Moved(Moved),
-    /// What tasks write was told, or it is time to tell more of it.
+    /// The answer to output that was sent to the manager, or (`None`) the time to send more.
     Told(Option<Told>),
-    /// What tasks have written since, by their tokens.
+    /// Output that running tasks have written since the last look, with their tokens.
     Wrote(Vec<(u64, Tail)>),
 }
 
-/// A task that has begun.
+/// A task that has started.
 struct Running {
     task: TaskId,
     attempt: u32,
-    /// When it was handed to the spawner.
+    /// When the task was given to the spawner.
     since: Instant,
-    /// Its own, or that of the task that it waits for; `None`: its process is gone.
+    /// The task's place, or the place of the task that it waits for; `None`: its process has ended.
     place: Option<Arc<Place>>,
-    /// Its number, which stays.
+    /// The number of the slot; it stays valid after `place` is gone.
     slot: usize,
-    /// Whether other tasks ran when its process ended.
+    /// Whether other tasks ran when the task's process ended.
     had_company: bool,
     scratch: Option<PathBuf>,
-    /// Under which its files were brought.
+    /// The stager's token for the task's input files.
     files: Option<u64>,
     resources_bytes: u64,
     n_cores: u32,
     time_limit: Option<Span>,
-    /// When it was begun, if its slot was free then.
+    /// When the task was started, if its slot was free then.
     begun_at: Option<Instant>,
 }
 
@@ -130,9 +131,9 @@ struct Driver {
     slots: Slots,
     jobs: HashMap<JobId, LearnedJob>,
     running: HashMap<u64, Running>,
-    /// What tasks needed that have ended since the last pull.
+    /// Start times and I/O of the tasks that have ended since the last pull, by job.
     efforts: BTreeMap<JobId, Effort>,
-    /// For how long they wanted to compute and could not, in microseconds.
+    /// Time that tasks were ready to run without a CPU, in microseconds, by job.
     starved: BTreeMap<JobId, u64>,
     starvation: Starvation,
     tokens: HashMap<TaskId, u64>,
@@ -140,7 +141,8 @@ struct Driver {
     tails: Tails,
     outputs: Outputs,
     spool: Spool,
-    /// Before the folders that it writes to: what is dropped first writes no more.
+    /// Stands before `scratch`: fields are dropped in order, and writing must stop before the directories are
+    /// removed.
     files: Files,
     scratch: Scratch,
     news: UnboundedSender<News>,
@@ -149,30 +151,31 @@ struct Driver {
     is_registering: bool,
     /// When the last report was sent.
     reported_at: Instant,
-    /// A mere acknowledgement that is held back until then.
+    /// An acknowledgement without tasks, and the time until which it is held back.
     held: Option<(Instant, Box<PullAnswer>)>,
     leaving: Option<LeaveReason>,
-    /// How long telling the manager may take in the end.
+    /// The longest time for the last exchange with the manager.
     farewell: Duration,
-    /// Ends of tasks that may be the platform's doing.
+    /// Ends of tasks that the platform may have caused.
     suspects: Suspects,
-    /// What still runs is killed, as the pilot has no more time.
+    /// Whether running tasks are killed because the pilot has no time left.
     has_given_up: bool,
     memory_killer: MemoryKiller,
-    /// When its platform, or a person, signalled the pilot for the first time.
+    /// When the platform or a person signalled the pilot for the first time.
     signalled_at: Option<Instant>,
-    /// It was signalled, and the time for its farewell does not run yet.
+    /// Whether the pilot was signalled and the time for its last exchange has not begun.
     is_told_to_end: bool,
-    /// When a draining pilot kills what still runs.
+    /// When a draining pilot kills the tasks that still run.
     stop_at: Option<Instant>,
-    /// When the pilot gives up telling the manager: its walltime's end, or a while after it was stopped.
+    /// When the pilot stops trying to reach the manager: at the end of its walltime, or some time after it
+    /// was stopped.
     give_up_at: Option<Instant>,
 }
 
-/// Runs a pilot until it has left. `started` is the beginning of its clock.
+/// Runs a pilot until it has left. `started`: the beginning of its clock.
 ///
 /// # Errors
-/// See [`DriverError`]. Whatever the error, nothing that the pilot has started is running any more.
+/// See [`DriverError`]. After any error, no process that the pilot has started is running.
 pub async fn drive(join: JoinDocument, node: Node, started: Instant) -> Result<LeaveReason, DriverError> {
     let mut signals = Signals::new().map_err(|source| DriverError::System { what: "signals", source })?;
     let client = Client::new(&join.url, join.certificate_sha256.as_deref())?;
@@ -183,18 +186,18 @@ pub async fn drive(join: JoinDocument, node: Node, started: Instant) -> Result<L
     let place = node.place();
     let mut spool = arrival::open_spool(&folder, &place)?;
     let mut arrival = Arrival::new(&join, node, walltime_end, (spool.nonce(), spool.predecessor()), started);
-    // These threads before all others: what they block must be blocked in all that follow, or every
-    // task's end interrupts those.
+    // This comes before other threads start: it blocks SIGCHLD, which they inherit. Otherwise the end of each
+    // task would interrupt them.
     let n_threads = (arrival.capacity.cores as usize).div_ceil(CORES_PER_THREAD).min(8);
     let spawner = Spawner::start(n_threads, move |exits| {
-        // The loop is gone only when the pilot ends; then nobody wants to know.
+        // The receiver is gone only when the pilot ends; then no exit is needed.
         let _ = exits_in.send(exits);
     })
     .map_err(|source| DriverError::System { what: "threads", source })?;
     let scratch =
         Scratch::new(&folder, &place).map_err(|source| DriverError::System { what: "threads", source })?;
 
-    // Before the manager counts on the pilot: one that registers and ends is replaced again and again.
+    // This may fail, so it comes first: a pilot that registers and ends is replaced again and again.
     let starvation = Starvation::start().map_err(|source| DriverError::System { what: "threads", source })?;
     let registering = arrival.register(&client, &join.token, &mut spool);
     let answer = tokio::select! {
@@ -207,7 +210,7 @@ pub async fn drive(join: JoinDocument, node: Node, started: Instant) -> Result<L
     let pilot = answer.registered.pilot;
     let variable = |name: &str| std::env::var(name).ok();
     let cache = files::cache_place(&join, &place, &variable);
-    // What cannot be removed now is for the next pilot.
+    // The next pilot tries again to remove the rest.
     let _ = files::remove_dead_caches(&join, &place, &variable);
     tracing::info!(%pilot, tag = %join.tag, capacity = %arrival.capacity, "registered");
     let mut driver = Driver {
@@ -292,7 +295,7 @@ impl Driver {
                         self.on_news_of(exit);
                     }
                 }
-                // Whatever ends the pilot, what it has done is for the next one in its folder.
+                // After any error, unreported results stay in the spool for the next pilot in this folder.
                 Some(news) = news.recv() => if let Err(error) = self.on_news(news) {
                     self.keep_rest();
                     return Err(error);
@@ -303,7 +306,7 @@ impl Driver {
                     return Err(DriverError::Abandoned { pid });
                 }
                 () = until(wakeup) => {
-                    // A signal that is there already says why tasks have ended: nothing is believed before it.
+                    // A pending signal may be the cause of ended tasks, so it is handled first.
                     let is_signalled = tokio::select! {
                         biased;
                         () = signals.next() => true,
@@ -361,16 +364,16 @@ impl Driver {
         DriverError::Unreported { url: self.join.url.clone(), n_reports: self.spool.numbers().count() }
     }
 
-    /// Leaves what was not reported in the spool, for the next pilot in the folder.
+    /// Leaves unreported results in the spool for the next pilot in the folder.
     fn keep_rest(&mut self) {
         for action in self.core.seal_rest() {
-            // It makes reports only, of which nothing follows.
+            // These actions only write reports; they lead to no further events.
             self.perform(action);
         }
         self.spool.spill();
     }
 
-    /// The same signal may come twice at once, by way of the guard.
+    /// Handles a signal, but ignores its second copy through the guard.
     fn on_each_signal(&mut self, signalled_at: &mut Vec<Instant>) -> Result<(), DriverError> {
         if let Some(signal) = signals::of_all_processes() {
             self.spawner.note_signal(signal);
@@ -382,7 +385,7 @@ impl Driver {
         Ok(())
     }
 
-    /// First signal: drain. Second one, or the guard is gone: stop. Third one: end.
+    /// Drains at the first signal; stops at the second one, or if the guard is gone; ends at the third one.
     fn on_signal(&mut self, n_signals: usize) -> Result<(), DriverError> {
         self.signalled_at.get_or_insert_with(Instant::now);
         let are_tasks_signalled = self.judge_suspects();
@@ -402,12 +405,14 @@ impl Driver {
         Ok(())
     }
 
-    /// Whoever signals all processes kills those that are left after a while: what runs then is given back before.
+    /// Expects SIGKILL after a signal to all processes, and sets when running tasks are given back before
+    /// that.
     fn expect_kill(&mut self) {
         self.stop_at = Some(Instant::now() + batch_grace(self.arrival.node.notice));
     }
 
-    /// Whoever sent a signal does not wait for a manager that is away.
+    /// Limits the time of the last exchange after a signal, because its sender does not wait for an absent
+    /// manager.
     fn limit_farewell(&mut self) {
         let waits_for_manager = self.core.is_only_delivering() && self.away_since.is_some();
         if self.is_told_to_end && (self.core.is_about_to_leave() || waits_for_manager) {
@@ -428,7 +433,7 @@ impl Driver {
         self.handle(PilotEvent::StopAsked);
     }
 
-    /// Gives an event to the core and does what it wants, until it wants nothing more.
+    /// Passes an event to the core and carries out its actions, until there are no more events.
     fn handle(&mut self, event: PilotEvent) {
         let mut events = VecDeque::from([event]);
         while let Some(event) = events.pop_front() {
@@ -439,7 +444,7 @@ impl Driver {
         self.files.set_n_to_take(&self.core, self.now());
     }
 
-    /// Does one thing; returns what came of it at once.
+    /// Carries out one action; returns the event that follows from it at once.
     fn perform(&mut self, action: PilotAction) -> Option<PilotEvent> {
         match action {
             PilotAction::Learn(template) => {
@@ -478,7 +483,7 @@ impl Driver {
         None
     }
 
-    /// Starts a task, or lets it wait for the place of another one.
+    /// Starts a task, or queues it behind the task whose place it takes over.
     fn begin(&mut self, task: TaskId, number: u32, after: Option<TaskId>) -> Option<PilotEvent> {
         let begun_at = Instant::now();
         let started_us = self.now().0;
@@ -495,7 +500,7 @@ impl Driver {
         let place = match shared {
             None => Arc::new(self.slots.take(resources.cores as usize, resources.gpus as usize)),
             Some(Some(place)) => place,
-            // That one could not be started, which the core hears before this.
+            // The task of that place could not be started, and the core learns of that first.
             Some(None) => return Some(killed(task)),
         };
         let staged = self.files.take_staged(task);
@@ -534,12 +539,12 @@ impl Driver {
         None
     }
 
-    /// The place of a task that has not ended.
+    /// Returns the place of a task whose process has not ended.
     fn place_of(&self, task: TaskId) -> Option<Arc<Place>> {
         self.tokens.get(&task).and_then(|token| self.running.get(token)?.place.clone())
     }
 
-    /// A place is free when nobody waits for it any more.
+    /// Gives back a place, unless another task waits for it.
     fn leave(&mut self, place: Arc<Place>) {
         if let Some(place) = Arc::into_inner(place) {
             self.slots.give_back(place);
@@ -557,23 +562,23 @@ impl Driver {
     }
 }
 
-/// The end of a task that was not begun.
+/// Returns the end of a task that was not started.
 fn killed(task: TaskId) -> PilotEvent {
     PilotEvent::Ended { task, ending: Ending::Killed, usage: Usage::default(), output: None }
 }
 
-/// How long tasks may run on after the batch system's signal: a third of its notice, for they need time to
-/// end then, and the manager to hear of it.
+/// Returns how long tasks may run on after the batch system's signal: a third of its notice, because the
+/// tasks need time to end after that, and the manager needs to hear of it.
 fn batch_grace(notice: Option<Duration>) -> Duration {
     notice.map_or(BATCH_GRACE, |notice| BATCH_GRACE.min(notice / 3))
 }
 
-/// A moment on the pilot's clock.
+/// Returns the time of `at` on the pilot's clock.
 fn time_of(started: Instant, at: Instant) -> Time {
     Time(u64::try_from(at.saturating_duration_since(started).as_micros()).unwrap_or(u64::MAX))
 }
 
-/// Returns at that moment; never if there is none.
+/// Waits until `moment`; for ever if it is `None`.
 async fn until(moment: Option<Instant>) {
     match moment {
         Some(moment) => tokio::time::sleep_until(moment.into()).await,
@@ -581,7 +586,7 @@ async fn until(moment: Option<Instant>) {
     }
 }
 
-/// Returns the process's number when it has ended; never if none is to be watched.
+/// Waits for the end of a process and returns its id; waits for ever if there is none to watch.
 async fn watched(pid: Option<u32>) -> u32 {
     match pid {
         Some(pid) => {
@@ -592,10 +597,10 @@ async fn watched(pid: Option<u32>) -> u32 {
     }
 }
 
-/// Runs a pilot on a runtime of its own.
+/// Runs a pilot on its own runtime.
 ///
 /// # Errors
-/// As [`drive`].
+/// As for [`drive`].
 pub fn run(join: JoinDocument, started: Instant) -> Result<LeaveReason, DriverError> {
     let node = crate::node::discover(Path::new("/"), &|name| std::env::var(name).ok());
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -1,7 +1,8 @@
-//! The pilot's shell: what touches the world for a pilot's decisions.
+//! The agent: runs a pilot on a node. The decisions are those of `scheduler::pilot`; this crate has the I/O
+//! for them.
 //!
-//! Reading order: [`driver`] (the loop), [`session`] (the manager), [`spawn`] (processes), [`tasks`]
-//! (from a template to a process), [`guard`] (no orphans), [`node`] (what there is).
+//! Reading order: [`driver`] (the loop), [`session`] (the connection to the manager), [`spawn`] (processes),
+//! [`tasks`] (from a template to a process), [`guard`] (no orphans), [`node`] (resources of the node).
 
 pub mod archive;
 pub mod command;

@@ -1,4 +1,4 @@
-//! The small agent binary: what batch systems start on a node. See [`agent::command`].
+//! The small agent binary, which batch systems start on a node. See [`agent::command`].
 
 fn main() {
     std::process::exit(agent::command::main());

@@ -1,7 +1,7 @@
-//! What this node has for tasks: cores, memory, GPUs, and what the batch system says of the pilot.
+//! The resources of this node for tasks: cores, memory, GPUs; and the facts about the pilot's batch job.
 //!
-//! The parsers are pure; [`discover`] reads the files they are for below a root, so that a test can
-//! lay out the files of any machine.
+//! The parsers do no I/O; [`discover`] reads their files below a root, so that a test can lay out the files
+//! of any machine.
 
 pub mod gpus;
 pub mod limits;
@@ -19,30 +19,30 @@ use std::{
 
 use crate::node::gpus::Gpus;
 
-/// What a node has, as far as this process may use it.
+/// The resources of a node, as far as this process may use them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Node {
     /// The host's name.
     pub hostname: String,
-    /// The CPUs that tasks may be bound to, by the kernel's numbers, ascending.
+    /// The CPUs to which tasks may be bound, by the kernel's numbers, ascending.
     pub cpus: Vec<usize>,
-    /// Whole cores to use at a time: fewer than CPUs when a quota says so.
+    /// Number of whole cores to use: fewer than the CPUs if there is a CPU quota.
     pub n_cores: u32,
-    /// Memory in bytes; 0: not known.
+    /// Memory in bytes; 0: unknown.
     pub memory_bytes: u64,
-    /// The GPUs that are for us.
+    /// The GPUs of this pilot.
     pub gpus: Gpus,
-    /// The batch system's own id of the job that we run in.
+    /// The id of the pilot's job in the batch system.
     pub batch_id: Option<String>,
-    /// Which of the job's nodes this is, as far as whoever started us here says so.
+    /// The number of this node in the job, as far as the launcher of the agent sets it.
     pub rank: u32,
-    /// When the batch system will end us, in seconds since 1970.
+    /// The end of the job's walltime, in seconds since 1970.
     pub walltime_end_unix: Option<u64>,
-    /// How long the batch system leaves us between its signal and the end, where it says so.
+    /// The time between the batch system's signal and the kill, if it is known.
     pub notice: Option<Duration>,
 }
 
-/// Looks at the machine below `root` (`/` on a real one), with `variable` for the environment.
+/// Reads the properties of the machine below `root` (`/` on a real machine). `variable`: the environment.
 pub fn discover(root: &Path, variable: &dyn Fn(&str) -> Option<String>) -> Node {
     let read = |path: &str| fs::read_to_string(root.join(path)).unwrap_or_default();
     let cpus = allowed_cpus(&read("proc/self/status"));
@@ -60,19 +60,19 @@ pub fn discover(root: &Path, variable: &dyn Fn(&str) -> Option<String>) -> Node 
         batch_id: batch_id(variable),
         rank: rank(variable),
         walltime_end_unix: walltime_end(&read, variable),
-        // Grid Engine tells a job neither its walltime nor when it will end; but this.
+        // Grid Engine tells a job neither its walltime nor its end, but its notice.
         notice: variable("SGE_JOB_SPOOL_DIR")
             .and_then(|folder| notice(&read(&format!("{}/config", folder.trim_start_matches('/'))))),
     }
 }
 
-/// The CPUs of `Cpus_allowed_list` in `/proc/PID/status`: what affinity and cpusets leave.
+/// Returns the CPUs of `Cpus_allowed_list` in `/proc/PID/status`, as affinity and cpusets allow them.
 fn allowed_cpus(status: &str) -> Vec<usize> {
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
     cpu_list(list.unwrap_or("0"))
 }
 
-/// A list like `0-3,8,10-11`; what is no number is left out.
+/// Parses a list like `0-3,8,10-11`; skips parts that are no numbers.
 fn cpu_list(list: &str) -> Vec<usize> {
     let mut cpus: Vec<usize> = Vec::new();
     for part in list.trim().split(',') {
@@ -84,9 +84,11 @@ fn cpu_list(list: &str) -> Vec<usize> {
     cpus
 }
 
-/// The folders of our control groups in both hierarchies, each with those above it, from `/proc/self/cgroup`.
+/// Returns the directories of our control groups in both hierarchies, with all of their parents, from
+/// `/proc/self/cgroup`.
 ///
-/// In a container the paths may be the host's, which are not there; the mount's own folder is last.
+/// In a container the paths may be those of the host, which do not exist here; the mount's own directory is
+/// included.
 fn cgroup_folders(text: &str) -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> = cgroup_mounts(text)
         .flat_map(|(mount, own)| own.ancestors().map(|folder| mount.join(folder)).collect::<Vec<PathBuf>>())
@@ -96,12 +98,12 @@ fn cgroup_folders(text: &str) -> Vec<PathBuf> {
     folders
 }
 
-/// The folders of our own control groups for memory and CPU, without those above them.
+/// Returns the directories of our own control groups for memory and CPU, without their parents.
 pub(crate) fn own_cgroup_folders(text: &str) -> Vec<PathBuf> {
     cgroup_mounts(text).map(|(mount, own)| mount.join(own)).collect()
 }
 
-/// The possible mounts of hierarchies that concern memory and CPU, each with our group's path there.
+/// Returns the possible mounts of the hierarchies for memory and CPU, each with our group's path in it.
 fn cgroup_mounts(text: &str) -> impl Iterator<Item = (PathBuf, PathBuf)> {
     let mut found = Vec::new();
     for line in text.lines() {
@@ -127,7 +129,7 @@ fn smallest(folders: &[PathBuf], limit: impl Fn(&Path) -> Option<u64>) -> Option
     folders.iter().filter_map(|folder| limit(folder)).min()
 }
 
-/// Whole cores that the group's quota amounts to, at least 1; `None`: no quota.
+/// Returns the number of whole cores in the group's quota, at least 1; `None`: there is no quota.
 fn cpu_quota(folder: &Path) -> Option<u64> {
     let read = |name: &str| fs::read_to_string(folder.join(name)).ok();
     if let Some(text) = read("cpu.max") {
@@ -136,7 +138,7 @@ fn cpu_quota(folder: &Path) -> Option<u64> {
     quota_cores(read("cpu.cfs_quota_us")?.trim(), read("cpu.cfs_period_us")?.trim())
 }
 
-/// Cores from a quota and a period in microseconds; `max` and `-1` mean none.
+/// Returns the number of cores from a quota and a period in microseconds; `None` for `max` and `-1`.
 fn quota_cores(quota: &str, period: &str) -> Option<u64> {
     let (quota, period): (u64, u64) = (quota.parse().ok()?, period.parse().ok()?);
     Some(quota.checked_div(period)?.max(1))
@@ -145,19 +147,19 @@ fn quota_cores(quota: &str, period: &str) -> Option<u64> {
 fn memory_limit(folder: &Path) -> Option<u64> {
     let read = |name: &str| fs::read_to_string(folder.join(name)).ok();
     let text = read("memory.max").or_else(|| read("memory.limit_in_bytes"))?;
-    // "max" is no number; version 1 says a number near 2^63 when there is no limit, which is not the least.
+    // "max" is no number. Without a limit, version 1 has a number near 2^63, which is never the smallest.
     text.trim().parse().ok()
 }
 
-/// `MemTotal` of `/proc/meminfo` in bytes.
+/// Returns `MemTotal` of `/proc/meminfo` in bytes.
 fn memory_total(meminfo: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kibibytes * 1024)
 }
 
-/// srun, pbsdsh of both PBS, LoadLeveler's poe, and MPI's launchers number what they start; Grid Engine the
-/// tasks of a job array, from 1.
+/// Returns the number of this node in its job. srun, pbsdsh of both PBS, LoadLeveler's poe and MPI's
+/// launchers number their processes; Grid Engine numbers the tasks of a job array, from 1.
 fn rank(variable: &dyn Fn(&str) -> Option<String>) -> u32 {
     const NUMBERS: [&str; 6] =
         ["SLURM_PROCID", "PBS_NODENUM", "PBS_VNODENUM", "MP_CHILD", "PMI_RANK", "OMPI_COMM_WORLD_RANK"];
@@ -166,7 +168,7 @@ fn rank(variable: &dyn Fn(&str) -> Option<String>) -> u32 {
     NUMBERS.iter().find_map(number).or_else(of_task).unwrap_or(0)
 }
 
-/// A host's name as that of a file: the system lets a host have any name, also one with a slash.
+/// Returns a host's name as a file name: a host name may be anything, even with a slash.
 pub fn file_name(host: &str) -> String {
     match host {
         "" | "." | ".." => host.replace('.', "_") + "_",
@@ -175,7 +177,7 @@ pub fn file_name(host: &str) -> String {
 }
 
 impl Node {
-    /// A name for the files of the pilot here, beside those of the other nodes of its job.
+    /// Returns a name for the pilot's files on this node, different from those of the job's other nodes.
     pub fn place(&self) -> String {
         let host = file_name(&self.hostname);
         match self.rank {
@@ -185,23 +187,24 @@ impl Node {
     }
 }
 
-/// `notify=60` in what Grid Engine's shepherd of a job goes by.
+/// Returns the notice from `notify=60` in the configuration of Grid Engine's shepherd.
 fn notice(config: &str) -> Option<Duration> {
     let seconds = config.lines().find_map(|line| line.strip_prefix("notify="))?.trim().parse().ok()?;
     (seconds > 0).then_some(Duration::from_secs(seconds))
 }
 
-/// SLURM tells the end. TORQUE tells how long the job may run: from when its session began, which is ours
-/// or, when the batch system's own is above it, began a moment before. OpenPBS tells neither.
+/// Returns the end of the job's walltime. SLURM sets it in the environment. TORQUE sets the walltime, which
+/// counts from the start of the job's session; this is our session, or one that began a moment before ours.
+/// OpenPBS sets neither.
 fn walltime_end(read: &dyn Fn(&str) -> String, variable: &dyn Fn(&str) -> Option<String>) -> Option<u64> {
     let number = |name: &str| variable(name).and_then(|text| text.trim().parse::<u64>().ok());
     let of_torque = || session_began_unix(read)?.checked_add(number("PBS_WALLTIME")?);
     number("SLURM_JOB_END_TIME").or_else(of_torque)
 }
 
-/// When the leader of our session was started; its own process may be gone, then when we were.
+/// Returns the start of our session's leader; if that process has ended, our own start.
 fn session_began_unix(read: &dyn Fn(&str) -> String) -> Option<u64> {
-    // What the kernel counts in for programs, on all machines.
+    // The unit of times in `/proc/PID/stat`, on all machines.
     const TICKS_A_SECOND: u64 = 100;
     let (own, kernel) = (read("proc/self/stat"), read("proc/stat"));
     let boot: u64 = kernel.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()?;
@@ -210,7 +213,8 @@ fn session_began_unix(read: &dyn Fn(&str) -> String) -> Option<u64> {
     Some(boot + ticks / TICKS_A_SECOND)
 }
 
-/// A number of `/proc/PID/stat`, counted from 1 as proc(5) does. The second field, a name, may hold anything.
+/// Returns a number of `/proc/PID/stat`; the first field is 1, as in proc(5). The second field, a name, may
+/// contain anything.
 fn stat_field(stat: &str, number: usize) -> Option<u64> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(number.checked_sub(3)?)?.parse().ok()
 }
@@ -218,7 +222,7 @@ fn stat_field(stat: &str, number: usize) -> Option<u64> {
 fn batch_id(variable: &dyn Fn(&str) -> Option<String>) -> Option<String> {
     let plain = ["SLURM_JOB_ID", "PBS_JOBID", "LOADL_STEP_ID", "LSB_JOBID"];
     let found = plain.into_iter().filter_map(variable).find(|id| !id.is_empty());
-    // Grid Engine's JOB_ID is too common a name to be believed alone.
+    // Grid Engine's JOB_ID is too common a name to be trusted alone.
     found.or_else(|| variable("SGE_ROOT").or_else(|| variable("SGE_O_HOST")).and_then(|_| variable("JOB_ID")))
 }
 
@@ -231,7 +235,7 @@ mod tests {
     const STATUS: &str = "Name:\tcat\nCpus_allowed:\tff\nCpus_allowed_list:\t0-7\nMems_allowed_list:\t0\n";
     const MEMINFO: &str = "MemTotal:       24685056 kB\nMemFree:        23773012 kB\n";
 
-    /// Discovers on a machine that has these files and variables.
+    /// Runs [`discover`] on a machine with these files and variables.
     fn node(files: &[(&str, &str)], variables: &[(&str, &str)]) -> Node {
         let root = tempfile::tempdir().unwrap();
         for (path, text) in files {

@@ -1,7 +1,7 @@
-//! The other pilots of the platform: who they are, which objects they have, and what they may ask of this one.
+//! The other pilots of the platform: their addresses, their objects, and their requests to this pilot.
 //!
-//! What is known of them is only where to look first. Whoever cannot be reached is left alone for a while; without
-//! any, all comes from the manager.
+//! The directory only says where to look first. A pilot that cannot be reached is avoided for a while;
+//! without other pilots everything comes from the manager.
 
 mod clients;
 mod patience;
@@ -35,34 +35,34 @@ use crate::{
     sys::sha256,
 };
 
-/// How often the manager hears of this pilot when there is no news.
+/// Interval between messages to the manager without news.
 const PERIOD: Duration = Duration::from_secs(45);
-/// … and while an object is fetched for which others wait.
+/// The interval while an object is fetched for which other pilots wait.
 const PERIOD_FETCHING: Duration = Duration::from_secs(5);
-/// News that come together are told together.
+/// Time in which news are collected for one message.
 const GATHERING: Duration = Duration::from_millis(10);
-/// Whoever cannot be reached is not asked for so long.
+/// How long a pilot that could not be reached is avoided.
 const AVOIDED: Duration = Duration::from_secs(60);
-/// When so many files in a row could not be had as their pilots were not reached, nobody is asked for any for as long:
-/// nodes may not let each other through.
+/// After this many fetches in a row from pilots that could not be reached, no pilot is asked for files for as
+/// long: the network may not connect the nodes.
 const N_UNREACHED_MAX: u32 = 3;
 
-/// What is fetched in a second before any has been: the paper's network (004).
+/// Assumed bytes per second before the first fetch: the network of paper 004.
 const BYTES_PER_S: u64 = 125_000_000;
-/// Less says nothing of how fast it comes.
+/// Smallest number of bytes that allows to measure the speed.
 const MEASURED_BYTES_MIN: u64 = 1 << 20;
 
-/// Objects that are asked after in one request: the answer names some pilots for each.
+/// The most objects in one request; the answer has some pilots for each of them.
 const N_ASKED: usize = 500;
 
-/// What is known of the others, and what they are to know. Shared by all threads.
+/// The known facts about other pilots, and the news for the manager. All threads share it.
 #[derive(Debug)]
 pub struct Directory {
     url: String,
     certificate_sha256: Digest,
     state: Mutex<State>,
     has_news: Notify,
-    /// How many tasks others may take here.
+    /// Number of tasks that other pilots may take here.
     n_to_take: AtomicU64,
 }
 
@@ -70,7 +70,7 @@ pub struct Directory {
 struct State {
     pilot: PilotId,
     session: String,
-    /// The last one, and the one before: others may have that still.
+    /// The last token and the one before: other pilots may still have the old one.
     tokens: [String; 2],
     objects: HashSet<Digest>,
     gained: BTreeSet<Digest>,
@@ -78,25 +78,26 @@ struct State {
     fetching: BTreeSet<Digest>,
     is_all_due: bool,
     moved: Moved,
-    /// Some of the others, how many there are with this one, and since when that is known.
+    /// Some of the other pilots, the number of pilots including this one, and the time of this information.
     peers: Vec<Peer>,
     n_peers: u64,
     known_at: Option<Instant>,
-    /// Bytes that have come from others, and how long that took.
+    /// Bytes that were fetched from other pilots, and the time that it took.
     fetched: (u64, Duration),
-    /// Who cannot be reached, until when.
+    /// Pilots that cannot be reached, and until when they are avoided.
     avoided: HashMap<PilotId, Instant>,
-    /// How many in a row could not be reached for a file, and until when nobody is asked for any.
+    /// Number of fetches in a row from pilots that could not be reached, and until when no pilot is asked for
+    /// files.
     n_unreached: u32,
     alone_until: Option<Instant>,
-    /// Who gave something else under that name.
+    /// Pilots that sent wrong contents for an object.
     distrusted: HashSet<(PilotId, Digest)>,
 }
 
-/// Where a file came from.
+/// The origin of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Origin {
-    /// It was here.
+    /// This node's cache.
     Cache,
     /// Another pilot.
     Peer,
@@ -105,7 +106,7 @@ pub enum Origin {
 }
 
 impl Directory {
-    /// Of a pilot that others reach there.
+    /// Returns an empty directory for a pilot whose endpoint other pilots reach.
     pub fn new(endpoint: &Endpoint, pilot: PilotId, session: &str) -> Directory {
         let state = State {
             pilot,
@@ -135,12 +136,12 @@ impl Directory {
         }
     }
 
-    /// Others may take so many tasks here.
+    /// Sets the number of tasks that other pilots may take here.
     pub fn set_n_to_take(&self, n: u64) {
         self.n_to_take.store(n, Ordering::Relaxed);
     }
 
-    /// What is fetched in a second from others, one file at a time; a guess before any was.
+    /// Returns the speed of fetching from other pilots, one file at a time; a guess before the first fetch.
     pub fn bytes_per_s(&self) -> u64 {
         let (n_bytes, took) = self.state().fetched;
         match took > Duration::ZERO && n_bytes >= MEASURED_BYTES_MIN {
@@ -149,10 +150,10 @@ impl Directory {
         }
     }
 
-    /// So much came from another pilot in so long.
+    /// Counts a fetch from another pilot.
     pub fn note_fetched(&self, n_bytes: u64, took: Duration) {
         let fetched = &mut self.state().fetched;
-        // What was long ago counts less.
+        // Older fetches count less.
         *fetched = (fetched.0 / 8 * 7 + n_bytes, fetched.1 * 7 / 8 + took);
     }
 
@@ -160,14 +161,14 @@ impl Directory {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The pilot has a new session.
+    /// Sets the session of the pilot.
     pub fn set_session(&self, pilot: PilotId, session: &str) {
         let mut state = self.state();
         state.pilot = pilot;
         session.clone_into(&mut state.session);
     }
 
-    /// From now on others show this token, or the one before; and we this one.
+    /// Sets the token that this pilot shows; other pilots may show this one or the one before.
     pub fn set_token(&self, token: &str) {
         let mut state = self.state();
         if state.tokens[0] != token {
@@ -176,19 +177,19 @@ impl Directory {
         }
     }
 
-    /// What others want to see from us; `None` before the manager has answered.
+    /// Returns the token for requests to other pilots; `None` before the manager's first answer.
     pub fn token(&self) -> Option<String> {
         Some(self.state().tokens[0].clone()).filter(|token| !token.is_empty())
     }
 
-    /// Whether somebody shows a token of the platform.
+    /// Returns whether a token is one of the platform's.
     pub fn knows_token(&self, shown: &str) -> bool {
         let hash = |text: &str| sha256::of(text.as_bytes());
         let is_known = |token: &String| !token.is_empty() && hash(token) == hash(shown);
         self.state().tokens.iter().any(is_known)
     }
 
-    /// The object is here; others will hear of it.
+    /// Notes that an object is here; the manager tells other pilots.
     pub fn gained(&self, sha256: &Digest) {
         let mut state = self.state();
         if state.objects.insert(*sha256) {
@@ -198,7 +199,7 @@ impl Directory {
         }
     }
 
-    /// It is not here any more.
+    /// Notes that an object is no longer here.
     pub fn lost(&self, sha256: &Digest) {
         let mut state = self.state();
         if state.objects.remove(sha256) {
@@ -208,7 +209,7 @@ impl Directory {
         }
     }
 
-    /// So much came from there.
+    /// Counts bytes by their origin.
     pub fn note_moved(&self, from: Origin, n_bytes: u64) {
         let moved = &mut self.state().moved;
         let sum = match from {
@@ -219,25 +220,26 @@ impl Directory {
         *sum = sum.saturating_add(n_bytes);
     }
 
-    /// Bytes by where they came from.
+    /// Returns the number of bytes by origin.
     pub fn moved(&self) -> Moved {
         self.state().moved
     }
 
-    /// Others wait for this one until the guard is dropped.
+    /// Notes that this object is being fetched until the guard is dropped; other pilots wait for it.
     pub fn fetching(self: &Arc<Self>, sha256: &Digest) -> Fetching {
         self.state().fetching.insert(*sha256);
         Fetching(Arc::clone(self), *sha256)
     }
 
-    /// Tells the manager what is new here, so that it is known when this returns; if it cannot, that is told later.
+    /// Sends the news to the manager and waits for its answer; if that fails, they are sent later.
     pub async fn tell(&self, client: &Client) {
         if let Err(error) = self.exchange(client, Vec::new(), Vec::new()).await {
             tracing::debug!(%error, "the manager does not hear of what is here");
         }
     }
 
-    /// Where an object is, as the manager knows; `None` while nobody is asked for any.
+    /// Returns the pilots that have an object, as the manager knows; `None` while no pilot is asked for
+    /// files.
     ///
     /// # Errors
     /// The manager cannot be asked.
@@ -256,7 +258,7 @@ impl Directory {
         Ok(Some(place))
     }
 
-    /// Who has these objects: of each one other pilot, unless it is here.
+    /// Returns one other pilot for each of these objects, except for objects that are here.
     pub async fn who_has(&self, client: &Client, asked: Vec<Digest>) -> HashMap<Digest, PilotId> {
         let mut found = HashMap::new();
         for some in asked.chunks(N_ASKED) {
@@ -269,7 +271,7 @@ impl Directory {
         found
     }
 
-    /// It could not be reached.
+    /// Avoids a pilot that could not be reached.
     pub fn avoid(&self, pilot: PilotId) {
         let mut state = self.state();
         let now = Instant::now();
@@ -277,7 +279,7 @@ impl Directory {
         state.avoided.insert(pilot, now + AVOIDED);
     }
 
-    /// It could not be reached for a file.
+    /// Notes that a pilot could not be reached for a file.
     pub fn not_reached(&self, pilot: PilotId) {
         self.avoid(pilot);
         let mut state = self.state();
@@ -287,22 +289,23 @@ impl Directory {
         }
     }
 
-    /// One could be.
+    /// Notes that a pilot was reached.
     pub fn reached(&self) {
         self.state().n_unreached = 0;
     }
 
-    /// Whether nobody is asked for files, as none of those who were asked last could be reached.
+    /// Returns whether no pilot is asked for files, because none of the last ones could be reached.
     pub fn is_alone(&self) -> bool {
         self.state().alone_until.is_some_and(|until| until > Instant::now())
     }
 
-    /// What it gave under that name was something else.
+    /// Notes that a pilot sent wrong contents for an object.
     pub fn distrust(&self, pilot: PilotId, sha256: &Digest) {
         self.state().distrusted.insert((pilot, *sha256));
     }
 
-    /// Tells the manager what is new here, and hears what is elsewhere. One that does not know us is told all.
+    /// Sends the news to the manager and returns its answer. A manager that does not know this pilot gets all
+    /// objects.
     async fn exchange(
         &self,
         client: &Client,
@@ -365,7 +368,7 @@ impl Directory {
         (state.session.clone(), request)
     }
 
-    /// Tells the manager what is new whenever something is, and now and then that this pilot is there.
+    /// Sends news to the manager as soon as there are some, and from time to time without news.
     async fn keep_known(&self, client: &Client) {
         loop {
             self.tell(client).await;
@@ -378,7 +381,7 @@ impl Directory {
     }
 }
 
-/// As many as one message may name.
+/// Takes as many objects as one message may contain.
 fn first(all: &mut BTreeSet<Digest>) -> Vec<Digest> {
     let mut taken = Vec::new();
     while taken.len() < N_TOLD_MAX
@@ -389,7 +392,7 @@ fn first(all: &mut BTreeSet<Digest>) -> Vec<Digest> {
     taken
 }
 
-/// An object is being fetched.
+/// A guard that lives while an object is being fetched.
 #[derive(Debug)]
 pub struct Fetching(Arc<Directory>, Digest);
 
@@ -399,10 +402,10 @@ impl Drop for Fetching {
     }
 }
 
-/// Brings to the pilot's loop that another one has nothing to do; its answer is how many tasks that one gets.
+/// Passes the request of an idle pilot for tasks to the pilot's loop, which answers with their number.
 pub type Asks = Arc<dyn Fn(PilotId, oneshot::Sender<u64>) + Send + Sync>;
 
-/// Serves the others, on a thread of its own, until it is dropped.
+/// A thread that serves other pilots until this is dropped.
 #[derive(Debug)]
 pub struct Host {
     stop: Option<oneshot::Sender<()>>,
@@ -413,7 +416,7 @@ impl Host {
     /// Starts the thread.
     ///
     /// # Errors
-    /// No thread is left.
+    /// There is no thread left.
     pub fn start(
         endpoint: Endpoint,
         client: Client,
@@ -432,7 +435,7 @@ impl Host {
         };
         let thread = thread::Builder::new().name("pilotfish-peers".into()).spawn(move || {
             runtime.block_on(work);
-            // Files that are on their way to others are fetched elsewhere.
+            // Dropping it cuts off transfers; the other pilots fetch these files elsewhere.
             drop(runtime);
         })?;
         Ok(Host { stop: Some(stop), thread: Some(thread) })
@@ -443,7 +446,7 @@ impl Drop for Host {
     fn drop(&mut self) {
         self.stop = None;
         if let Some(thread) = self.thread.take() {
-            // If it panicked, others fetch from elsewhere.
+            // After a panic the other pilots fetch from elsewhere.
             let _ = thread.join();
         }
     }

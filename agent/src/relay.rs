@@ -1,10 +1,10 @@
-//! A relay on a login node, for pilots on nodes that cannot reach the manager: it listens where they can come,
-//! and hands each connection to a port of its own host, the end of the manager's tunnel. That port changes
-//! whenever the manager connects anew; the relay's stays, and it reads the other from a file each time. Without
-//! that file it ends.
+//! A relay on a login node, for pilots on nodes that cannot reach the manager. It listens where the nodes can
+//! connect, and forwards each connection to a port of its own host, which is the end of the manager's tunnel.
+//! That port changes whenever the manager reconnects, so the relay reads it from a file each time; the
+//! relay's own port stays. Without that file the relay ends.
 //!
-//! It sees nothing of what it carries, which is encrypted between pilot and manager, and lets nobody in: the manager
-//! does, and of those who come this way only pilots of this platform.
+//! It cannot read the traffic, which is encrypted between pilot and manager. It does not authenticate; the
+//! manager does, and accepts only pilots of this platform on this way.
 
 mod visitors;
 
@@ -25,47 +25,47 @@ use tokio::net::TcpStream;
 
 use crate::{node, sys::private};
 
-/// What this host is called.
+/// File with this host's name.
 const HOSTNAME_FILE: &str = "/proc/sys/kernel/hostname";
-/// The end of the tunnel, on this host.
+/// File with the port of the tunnel's end on this host.
 const TARGET_FILE: &str = "target";
-/// Where the relay listens, also next time.
+/// File with the relay's port, for the next relay.
 const PORT_FILE: &str = "port";
-/// Held by the relay that runs.
+/// File that the running relay locks.
 const LOCK_FILE: &str = "lock";
-/// A tunnel that has been gone for so long does not come back.
+/// Time after which a missing tunnel counts as gone for ever.
 const IDLE_MAX: Duration = Duration::from_secs(24 * 3600);
-/// How often that is looked at.
+/// Interval between checks of the tunnel.
 const CONNECT_EVERY: Duration = Duration::from_secs(600);
-/// How often it is looked whether the file is still there.
+/// Interval between checks of the file with the tunnel's port.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// The tunnel's end is on this host.
+/// Time limit for connecting to the tunnel's end, which is on this host.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
-/// Why there is no relay.
+/// The reason why there is no relay.
 #[derive(Debug, thiserror::Error)]
 pub enum RelayError {
     /// A file cannot be used.
     #[error("the relay's {path:?} cannot be used: {source}")]
     File {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// There is no port to listen on, or no process.
+    /// There is no port, or the process cannot be started.
     #[error("the relay cannot be started: {0}")]
     Start(#[source] io::Error),
 }
 
-/// Sees to it that a relay of this host runs and leads to `target`; gives this host's name and the port where it listens.
-/// `words`: how this program is told to be the relay, before `--folder`.
+/// Ensures that a relay runs on this host and leads to `target`; returns this host's name and the relay's
+/// port. `words`: the arguments that start this program as a relay, before `--folder`.
 ///
 /// # Errors
-/// Its folder cannot be used, or it cannot be started.
+/// The relay's folder cannot be used, or the relay cannot be started.
 pub fn ensure(folder: &Path, target: u16, words: &[String]) -> Result<(String, u16), RelayError> {
-    // Several login nodes may share a home.
+    // Several login nodes may share a home directory.
     let host = fs::read_to_string(HOSTNAME_FILE).map_err(RelayError::Start)?.trim().to_owned();
     let folder = folder.join(node::file_name(&host));
     let on = |path: &Path| {
@@ -87,7 +87,7 @@ pub fn ensure(folder: &Path, target: u16, words: &[String]) -> Result<(String, u
     Ok((host, port))
 }
 
-/// Listens on the port of last time if it is free, else on any.
+/// Listens on the port of the previous relay if it is free, else on any port.
 fn listen(last: Option<u16>) -> io::Result<TcpListener> {
     let all = [SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)), SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0))];
     let with = |port: u16| all.map(|address| SocketAddr::new(address.ip(), port));
@@ -96,7 +96,7 @@ fn listen(last: Option<u16>) -> io::Result<TcpListener> {
     TcpListener::bind(&*all)
 }
 
-/// Starts the relay in a session of its own: its input is the listener, its output the lock.
+/// Starts the relay in its own session: standard input is the listener, standard output the lock.
 fn start(folder: &Path, words: &[String], listener: TcpListener, lock: File) -> io::Result<()> {
     let log = private::file_options().append(true).open(folder.join("relay.log"))?;
     let mut command = Command::new("/proc/self/exe");
@@ -108,7 +108,7 @@ fn start(folder: &Path, words: &[String], listener: TcpListener, lock: File) -> 
         .stdin(Stdio::from(OwnedFd::from(listener)))
         .stdout(lock)
         .stderr(log);
-    // SAFETY: setsid is async-signal-safe. Its own session: no login's end ends it.
+    // SAFETY: setsid is async-signal-safe. In its own session the relay outlives the login.
     unsafe {
         command.pre_exec(|| if libc::setsid() < 0 { Err(io::Error::last_os_error()) } else { Ok(()) });
     }
@@ -127,7 +127,7 @@ fn read(path: &Path) -> io::Result<u16> {
     fs::read_to_string(path)?.trim().parse().map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
-/// Is the relay, until its folder is taken away or nobody has needed it for a day. Its standard input is its
+/// Runs the relay until its folder is removed or the tunnel has been gone for a day. Standard input is its
 /// listener.
 ///
 /// # Errors
@@ -152,7 +152,7 @@ async fn serve(listener: tokio::net::TcpListener, target: &Path, n_visitors_max:
 
 async fn until_unneeded(target: &Path) {
     let (mut last_tried, mut last_there) = (Instant::now(), Instant::now());
-    // What cannot be looked at may be there.
+    // If the check fails, the file may exist.
     while target.try_exists().unwrap_or(true) && last_there.elapsed() < IDLE_MAX {
         tokio::time::sleep(LOOK_EVERY).await;
         if last_tried.elapsed() > CONNECT_EVERY {
@@ -172,10 +172,10 @@ async fn connect(target: &Path) -> io::Result<TcpStream> {
     Ok(tunnel)
 }
 
-/// Two for each pilot: as many as may be. Says how many.
+/// Raises the limit of open files to the maximum, because each pilot needs two; returns the limit.
 fn raise_file_limit() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: both take a structure of ours. Where it cannot be raised, fewer pilots fit.
+    // SAFETY: both calls get a local structure. If the limit cannot be raised, fewer pilots fit.
     unsafe {
         if libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) == 0 {
             let raised = libc::rlimit { rlim_cur: limit.rlim_max, ..limit };
@@ -228,7 +228,7 @@ mod tests {
             serving.join().expect("served");
         }
         fs::remove_file(&target).expect("the file was there");
-        // Whose folder is taken away is needed no more.
+        // Without its folder the relay ends.
         relay.await.expect("it ends");
         assert!(std::net::TcpStream::connect(address).is_err());
     }

@@ -1,32 +1,32 @@
-//! What a resident program is asked and what it answers: one line of JSON each.
+//! The messages to and from a resident program: one line of JSON each.
 
 use serde::{Deserialize, Serialize};
 
-/// One task, as the program reads it.
+/// The line for one task, as the program reads it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Question {
-    /// The job's number.
+    /// The job's id.
     pub job: u64,
     /// The task's index.
     pub index: u64,
-    /// Its parameters by name.
+    /// The task's parameters by name.
     pub parameters: serde_json::Map<String, serde_json::Value>,
 }
 
-/// What the program says when it is done with a task.
+/// The program's line when it has finished a task.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 pub struct Reply {
-    /// As the exit code of a program would be.
+    /// Counts as the exit code of the task.
     pub exit_code: i32,
-    /// As its standard output would be.
+    /// Counts as the standard output of the task.
     #[serde(default)]
     pub output: String,
 }
 
-/// A line read as an answer.
+/// Parses a line of the program.
 ///
 /// # Errors
-/// What is wrong with it, in words, with its beginning.
+/// A text that says what is wrong with the line, with its beginning.
 pub fn read_reply(line: &[u8]) -> Result<Reply, String> {
     serde_json::from_slice(line).map_err(|_| {
         let start: String = String::from_utf8_lossy(line).chars().take(80).collect();

@@ -1,9 +1,9 @@
-//! Processes, outside any async runtime: started the cheapest correct way, watched, and measured.
+//! Processes, outside any async runtime: starts them at the lowest cost, watches and measures them.
 //!
-//! A [`Spawner`] owns plain threads. Each starts its own children and waits for them; nothing is
-//! waked periodically unless something has a memory limit. What a program that ended by itself leaves
-//! running is the guard's business ([`crate::guard::keeper`]), except its process group, which is killed here;
-//! one that is ended here takes all that it has started with it.
+//! A [`Spawner`] owns plain threads. Each thread starts its own children and waits for them; it wakes up
+//! periodically only to check memory. After a program has ended by itself, its process group is killed
+//! here, and the guard ([`crate::guard::keeper`]) kills the other processes that it left. If the spawner ends
+//! a program, it also ends all processes that the program has started.
 
 mod capture;
 mod child;
@@ -46,35 +46,35 @@ use crate::guard::keeper;
 /// A program to start.
 #[derive(Clone, Debug)]
 pub struct Launch {
-    /// The caller's own number; comes back with the [`Exit`].
+    /// The caller's id, returned in the [`Exit`].
     pub token: u64,
-    /// Programs for one slot run one after the other, in the order of their launches.
+    /// The slot. Programs of one slot run one after another, in the order of their launches.
     pub slot: usize,
     /// The program and its arguments. A program without a slash is searched in the environment's PATH.
     pub argv: Vec<String>,
-    /// Its environment, all of it.
+    /// All variables of its environment.
     pub environment: Environment,
-    /// Where it runs; `None`: where we are.
+    /// Its working directory; `None`: the agent's.
     pub cwd: Option<PathBuf>,
-    /// Whether that folder is made when it is not there.
+    /// Whether a missing working directory is created.
     pub makes_cwd: bool,
-    /// What it reads; `None`: nothing. Relative to our own folder.
+    /// File for its standard input, relative to the agent's working directory; `None`: `/dev/null`.
     pub stdin: Option<PathBuf>,
-    /// Where its standard output goes.
+    /// Target of its standard output.
     pub stdout: Output,
-    /// Where its standard error goes.
+    /// Target of its standard error.
     pub stderr: Output,
-    /// How long it may run.
+    /// The longest time that it may run.
     pub time_limit: Option<Duration>,
-    /// How much memory it and its descendants may hold, in bytes; 0: any.
+    /// The most memory that it and its descendants may hold, in bytes; 0: no limit.
     pub memory_limit_bytes: u64,
-    /// The CPUs it is bound to; empty: not bound.
+    /// The CPUs to which it is bound; empty: all.
     pub cpus: Vec<usize>,
-    /// How long it has between SIGTERM and SIGKILL when its time is over.
+    /// The time between SIGTERM and SIGKILL after its time limit.
     pub grace: Duration,
 }
 
-/// An environment: what many programs share, and what is one's own. No name may be in both.
+/// An environment: variables that many programs share, and the program's own. No name may be in both lists.
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
     /// `NAME=value`, built once for all tasks of a job.
@@ -83,78 +83,80 @@ pub struct Environment {
     pub own: Vec<CString>,
 }
 
-/// Where an output stream goes.
+/// The target of an output stream.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Output {
-    /// Nowhere.
+    /// Nowhere: `/dev/null`.
     Discard,
-    /// Into [`Exit`], up to so many bytes: head and tail, with a line between that says what is missing.
+    /// The [`Exit`], up to `limit` bytes: head and tail, with a line between them about the missing bytes.
     Archive {
-        /// Bytes kept.
+        /// The most bytes to keep.
         limit: usize,
     },
-    /// Into this file, made anew, with the folders above it.
+    /// This file, overwritten; missing parent directories are created.
     File(PathBuf),
 }
 
-/// How a program ended.
+/// The end of a program.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// By itself, with this exit code.
+    /// It exited by itself, with this exit code.
     Code(i32),
-    /// By this signal, which did not come from here.
+    /// This signal ended it, sent by another process.
     Signal(i32),
-    /// Its time limit was over.
+    /// It reached its time limit.
     TimeLimit,
-    /// It held more memory than it may.
+    /// It held more memory than its limit.
     MemoryLimit,
-    /// By [`Spawner::kill`], or not at all because of [`Spawner::withdraw`].
+    /// [`Spawner::kill`] ended it, or [`Spawner::withdraw`] prevented its start.
     Killed,
-    /// A resident program answered what is no answer, or ended without one.
+    /// A resident program gave an invalid answer, or ended without one.
     BadAnswer {
-        /// What was wrong with it.
+        /// The fault of the answer.
         what: String,
     },
-    /// It did not start.
+    /// It was not started.
     StartFailed {
-        /// What failed, in words.
+        /// The cause, as text.
         what: String,
-        /// Whether the node is to blame and another one may do better.
+        /// Whether the cause is the node, so that another node may do better.
         node: bool,
     },
 }
 
-/// A program has ended, or has not started.
+/// The end of a program, or its failed start.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Exit {
-    /// The launch's number.
+    /// The launch's token.
     pub token: u64,
-    /// How it ended.
+    /// The kind of end.
     pub outcome: Outcome,
     /// When it was started.
     pub started: Instant,
-    /// How long it ran, in microseconds.
+    /// Its runtime in microseconds.
     pub wall_us: u64,
-    /// CPU time of it and the descendants it waited for, user and system, in microseconds.
+    /// User and system CPU time of it and the descendants that it waited for, in microseconds.
     pub cpu_us: u64,
     /// The most memory that one of its processes held, in bytes; 0 if that was less than the agent itself
-    /// held when it started it, which the kernel counts in. After a memory limit: what all of them held.
+    /// held at the start, which the kernel counts in. After a memory limit: the memory of all its processes.
     pub peak_memory_bytes: u64,
-    /// The most memory that all its processes were seen to hold together, in bytes; 0 if nobody looked.
+    /// The largest sum of memory that was measured for all its processes, in bytes; 0 if it was never
+    /// measured.
     pub family_memory_bytes: u64,
     /// Bytes read from block devices.
     pub read_bytes: u64,
     /// Bytes written to block devices.
     pub write_bytes: u64,
-    /// What it wrote to an archived standard output.
+    /// The kept part of its standard output.
     pub stdout: Vec<u8>,
-    /// What it wrote to an archived standard error.
+    /// The kept part of its standard error.
     pub stderr: Vec<u8>,
-    /// Whether the kernel ended it because memory ran out, as far as the kernel counts that.
+    /// Whether the kernel killed it for lack of memory, as far as the kernel's counters show it.
     pub is_out_of_memory: bool,
-    /// How long its main thread computed, and was ready and waited for a CPU, in nanoseconds. Only some short tasks have it.
+    /// Time that its main thread ran, and time that it was ready and waited for a CPU, in nanoseconds. It is
+    /// measured for some short tasks only.
     pub scheduled_ns: Option<[u64; 2]>,
-    /// Whether it did not ignore the signal that [`Spawner::note_signal`] told of.
+    /// Whether it got the signal of [`Spawner::note_signal`] and did not ignore it.
     pub was_signalled: bool,
     /// Whether standard output was longer than its limit.
     pub is_stdout_truncated: bool,
@@ -185,24 +187,24 @@ impl Exit {
     }
 }
 
-/// What a running program has written so far is wanted, from some place on.
+/// A request for the output of a running program.
 pub struct Peek {
-    /// The launch's number.
+    /// The launch's token.
     pub token: u64,
     /// The launch's slot.
     pub slot: usize,
-    /// From which byte of standard output and of standard error on.
+    /// The first byte wanted, of standard output and of standard error.
     pub from: [u64; 2],
-    /// Bytes of each at most.
+    /// The most bytes of each stream.
     pub n_max: usize,
-    /// Is given what there is, on one of the threads; not called if the program does not run.
+    /// Gets the output, on one of the spawner's threads; not called if the program does not run.
     pub tell: Box<dyn FnOnce(Peeked) + Send>,
 }
 
-/// What a running program has written.
+/// Output of a running program.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Peeked {
-    /// Standard output and standard error: which byte is the first one here, and the bytes.
+    /// Standard output and standard error: the position of the first byte, and the bytes.
     pub streams: [(u64, Vec<u8>); 2],
 }
 
@@ -217,7 +219,7 @@ enum Order {
     End,
 }
 
-/// One thread's inbox.
+/// The queue of orders for one thread.
 struct Inbox {
     orders: Mutex<VecDeque<Order>>,
     bell: Bell,
@@ -227,7 +229,7 @@ impl Inbox {
     fn send(&self, order: Order) {
         let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
         orders.push_back(order);
-        // Whoever sent the first has rung for all that are taken with it.
+        // The thread takes all orders at once, so only the first one has to ring.
         if orders.len() == 1 {
             self.bell.ring();
         }
@@ -238,43 +240,44 @@ impl Inbox {
     }
 }
 
-/// How long threads may take to end: they kill at once, but may be starting much. One that hangs (a file server that
-/// does not answer) must not keep the process; what it leaves running is the guard's.
+/// How long threads may take to end: they kill at once, but may have many programs to start. A thread that
+/// hangs, for example on a dead file server, must not keep the process; the guard ends the programs that it
+/// leaves.
 const END_LIMIT: Duration = Duration::from_secs(10);
 
 /// Threads that start programs and wait for them.
 ///
-/// Dropping it kills what still runs.
+/// Dropping it kills all running programs.
 pub struct Spawner {
     inboxes: Vec<Arc<Inbox>>,
     threads: Vec<thread::JoinHandle<()>>,
-    /// Is closed when all threads have ended. Never locked: it lets threads share the spawner.
+    /// Closed when all threads have ended. It is never locked; the mutex only makes the spawner `Sync`.
     living: Mutex<mpsc::Receiver<Infallible>>,
 }
 
 impl Spawner {
-    /// Starts `n_threads` threads; programs' ends are given to `sink`, on one of them, those of each slot
-    /// in order. While others wait for the slot, an end may be told some milliseconds late.
+    /// Starts `n_threads` threads. One of them passes the ends of programs to `sink`, those of each slot in
+    /// order. While other programs wait for the slot, an end may be passed some milliseconds late.
     ///
-    /// SIGCHLD is blocked in the calling thread from now on, and in those that it starts.
+    /// From now on SIGCHLD is blocked in the calling thread and in the threads that it starts.
     ///
     /// # Errors
-    /// No threads, descriptors or memory left.
+    /// There are no threads, descriptors or memory left.
     pub fn start(n_threads: usize, sink: impl Fn(Vec<Exit>) + Send + Sync + 'static) -> io::Result<Spawner> {
-        // The threads handle it while they wait; here it would only interrupt.
+        // The spawner's threads handle SIGCHLD while they wait; other threads would only be interrupted.
         block_child_signal();
         let guard = keeper::living_guard();
         let sink = Arc::new(sink);
         let (lives, living) = mpsc::channel();
         let mut spawner = Spawner { inboxes: Vec::new(), threads: Vec::new(), living: Mutex::new(living) };
-        // Ours goes before the spawner, which would wait for it where this fails.
+        // Moved behind the spawner to be dropped before it: its drop waits for this.
         let lives = lives;
         for _ in 0..n_threads.max(1) {
             let (sink, (send, receive)) = (Arc::clone(&sink), mpsc::channel());
             let lives = lives.clone();
             let thread = thread::Builder::new().name("pilotfish-spawn".into()).spawn(move || {
                 let _lives = lives;
-                // The children belong to the thread that started them, so it makes the table itself.
+                // Children belong to the thread that started them, so the thread itself makes the table.
                 match Processes::new(guard) {
                     Ok(processes) => {
                         let inbox = Arc::new(Inbox { orders: Mutex::default(), bell: processes.bell() });
@@ -282,7 +285,7 @@ impl Spawner {
                         let _ = send.send(Ok(Arc::clone(&inbox)));
                         serve(processes, &inbox, &*sink);
                     }
-                    // As above.
+                    // The receiver waits for this message.
                     Err(error) => drop(send.send(Err(error))),
                 }
             })?;
@@ -293,51 +296,52 @@ impl Spawner {
         Ok(spawner)
     }
 
-    /// Starts a program, once its slot is free. Whatever becomes of it, one [`Exit`] follows.
+    /// Starts a program once its slot is free. One [`Exit`] follows in any case.
     pub fn launch(&self, launch: Launch) {
         self.inbox(launch.slot as u64).send(Order::Launch(Box::new(launch)));
     }
 
-    /// Gives a task to a resident program, which is started if it is not there. One [`Exit`] follows.
+    /// Gives a task to a resident program and starts the program if it does not run. One [`Exit`] follows.
     pub fn ask(&self, ask: Ask) {
         self.inbox(ask.resident).send(Order::Ask(Box::new(ask)));
     }
 
-    /// Looks at what a running program has written to archived streams. Costs it nothing.
+    /// Reads what a running program has written to archived streams, at no cost for the program.
     pub fn peek(&self, peek: Peek) {
         self.inbox(peek.slot as u64).send(Order::Peek(Box::new(peek)));
     }
 
-    /// Starts a program no more that waits for its slot; one that has begun goes on.
+    /// Withdraws a program that waits for its slot; does nothing if it has started.
     pub fn withdraw(&self, token: u64) {
         for inbox in &self.inboxes {
             inbox.send(Order::Withdraw { token });
         }
     }
 
-    /// Ends a program with all that it has started: SIGTERM, SIGKILL after `grace`. Nothing happens if it has ended.
+    /// Ends a program with all processes that it has started: SIGTERM, then SIGKILL after `grace`. Does
+    /// nothing if it has ended.
     pub fn kill(&self, token: u64, grace: Duration) {
         for inbox in &self.inboxes {
             inbox.send(Order::Kill { token, grace });
         }
     }
 
-    /// All processes got this signal from somebody else. Each program that runs and does not ignore it is known by its exit
-    /// ([`Exit::was_signalled`]).
+    /// Notes that another process has sent this signal to all processes. The exits of running programs that
+    /// do not ignore it say so ([`Exit::was_signalled`]).
     pub fn note_signal(&self, signal: libc::c_int) {
         for inbox in &self.inboxes {
             inbox.send(Order::NoteSignal { signal });
         }
     }
 
-    /// Ends a resident program that is not needed any more.
+    /// Ends a resident program that is no longer needed.
     pub fn stop_resident(&self, resident: u64) {
         for inbox in &self.inboxes {
             inbox.send(Order::StopResident { resident });
         }
     }
 
-    /// What runs in one slot, or is asked of one resident program, is one thread's business.
+    /// Returns the inbox of a slot or a resident program: one thread handles all of its orders.
     fn inbox(&self, number: u64) -> &Inbox {
         let n = self.inboxes.len() as u64;
         &self.inboxes[usize::try_from(number % n).unwrap_or(0)]
@@ -345,7 +349,7 @@ impl Spawner {
 }
 
 impl Spawner {
-    /// Kills what still runs; whether all threads have ended by then.
+    /// Kills all running programs; returns whether all threads have ended within `limit`.
     fn end(&mut self, limit: Duration) -> bool {
         for inbox in self.inboxes.drain(..) {
             inbox.send(Order::End);
@@ -355,7 +359,7 @@ impl Spawner {
             return false;
         }
         for thread in self.threads.drain(..) {
-            // A thread that panicked has said so; there is nothing left to end.
+            // A thread that panicked has printed its message; there is nothing left to end.
             let _ = thread.join();
         }
         true
@@ -380,7 +384,7 @@ fn block_child_signal() {
     }
 }
 
-/// One thread's life.
+/// The main loop of one thread.
 fn serve(mut processes: Processes, inbox: &Inbox, sink: &dyn Fn(Vec<Exit>)) {
     let mut turns = Turns::default();
     loop {
@@ -391,7 +395,7 @@ fn serve(mut processes: Processes, inbox: &Inbox, sink: &dyn Fn(Vec<Exit>)) {
                 Order::Launch(launch) => {
                     let Some(launch) = turns.launch(*launch) else { continue };
                     processes.launch(launch);
-                    // Starting many takes long: a look at what has ended meanwhile.
+                    // Many starts take long, so ended programs are handled in between.
                     if !orders.is_empty() {
                         has_looked_up = true;
                         processes.wait(Some(Duration::ZERO));
@@ -413,15 +417,14 @@ fn serve(mut processes: Processes, inbox: &Inbox, sink: &dyn Fn(Vec<Exit>)) {
                 Order::End => return processes.kill_all(),
             }
         }
-        // An order that comes after the look into the inbox rings the bell; but a look at what has ended
-        // silences it.
+        // An order that arrives after `take` rings the bell, but a look at ended programs silences it.
         let timeout = turns.due_at().map(|at| at.saturating_duration_since(Instant::now()));
         processes.wait(if has_looked_up { Some(Duration::ZERO) } else { timeout });
         tell(&mut processes, &mut turns, sink);
     }
 }
 
-/// Tells what has ended, if it is time, and starts what has waited for that.
+/// Passes on ends that are due, and starts the programs that waited for their slots.
 fn tell(processes: &mut Processes, turns: &mut Turns, sink: &dyn Fn(Vec<Exit>)) {
     loop {
         let exits = processes.take_exits();

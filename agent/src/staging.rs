@@ -1,8 +1,8 @@
-//! Brings files that tasks need and delivers those that they leave, beside the pilot's loop: on a thread of
-//! its own with a loop of its own, so that no task waits for another one's files.
+//! Stages input files in and output files out, on its own thread with its own event loop beside the pilot's
+//! loop, so that no task waits for another task's files.
 //!
-//! Nothing here decides which files are brought when: the core does. Here are the tries, the one fetch of what
-//! many tasks wait for, the bound on transfers at a time, and the cache.
+//! The core decides which files are staged when. This module has the retries, the single fetch of a file for
+//! many tasks, the limit of concurrent transfers, and the cache.
 
 pub mod cache;
 mod fetch;
@@ -62,77 +62,79 @@ use crate::{
     session::client::{Client, backoff},
 };
 
-/// Transfers at a time: enough to fill a node's line, too few to take it from what tasks do themselves.
+/// The most transfers at a time: enough to fill a node's link, and few enough to leave bandwidth to the
+/// tasks.
 const N_TRANSFERS: usize = 4;
-/// Files that are read or copied at a time on a node's own disks, and as many where all nodes see them: hashing takes
-/// time from tasks, and disks become slower with each.
+/// The most files read or copied at a time on a node's own disks, and as many on shared file systems. Hashing
+/// takes CPU time from tasks, and disks become slower with each file.
 const N_AT_DISK: usize = 4;
-/// Inputs of a task that are brought while those before them are put into its folder.
+/// Number of a task's inputs that are brought at a time, while earlier ones are put into the task's folder.
 const N_INPUTS_AT_A_TIME: usize = 4 * N_PACKED_MAX;
-/// How often a transfer is tried here before the task is to be tried elsewhere.
+/// Number of attempts of a transfer here before the task is to be retried elsewhere.
 const N_TRIES: u32 = 4;
-/// The words by which messages name files that a task takes from other tasks.
+/// The name for files from other tasks, in messages.
 const TAKEN: &str = "input from other tasks";
-/// How long an agent that ends waits for who is in the middle of a file: a piece of it may take long on a slow disk.
+/// How long an agent that ends waits for work on a file: a piece of it may take long on a slow disk.
 const SHUTDOWN: Duration = Duration::from_secs(10);
 
-/// What became of a task's files.
+/// An event of the stager.
 #[derive(Debug)]
 pub enum Moved {
-    /// They are in its folder, or will not be.
+    /// The input files are in the task's folder, or have failed.
     Staged { task: TaskId, token: u64, result: Result<(), FailureKind> },
-    /// They are where they go, or will not be.
+    /// The output files are delivered, or have failed.
     Delivered { task: TaskId, token: u64, result: Result<Vec<OutputFile>, FailureKind> },
-    /// Who has what queued tasks read.
+    /// The pilots that have the inputs of queued tasks.
     Seen { job: JobId, tasks: TaskSet, read: Vec<(u64, Vec<ReadBy>)>, bytes_per_s: u64 },
-    /// Others were asked for tasks.
+    /// The outcome of asking other pilots for tasks.
     Hunted(Hunted),
     /// Another pilot asks for tasks.
     AskedFor { thief: PilotId, answer: oneshot::Sender<u64> },
 }
 
-/// What a task needs.
+/// The inputs of a task.
 #[derive(Debug, Default)]
 pub struct Inputs {
-    /// What its job names.
+    /// The inputs that its job names.
     pub named: Vec<TaskInput>,
-    /// It takes what other tasks have left, too: the manager says what.
+    /// Whether it also takes output files of other tasks, which the manager lists.
     pub takes: bool,
     /// The random number of its job: [`protocol::job::JobSpec::drawn`].
     pub drawn: u64,
 }
 
-/// What a task leaves.
+/// The outputs of a task.
 #[derive(Debug, Default)]
 pub struct Outputs {
-    /// Which files.
+    /// The output files.
     pub files: Vec<TaskOutputFile>,
-    /// Other tasks take them: they stay here, too.
+    /// Whether other tasks take them, so that they also stay in the cache.
     pub is_taken: bool,
-    /// Inputs in its folder that the task may not write to. A pattern leaves them out unless the task has changed them. Those
-    /// that this pilot has brought need not be named.
+    /// Inputs in its folder that the task may not write to. A pattern leaves them out unless the task has
+    /// changed them. Inputs that this pilot has brought need not be listed.
     pub brought: HashSet<PathBuf>,
-    /// Writable copies of inputs that are not known to be executable. Pilots give such copies the owner's execute
-    /// permission in any case, so that permission tells nothing. Those that were brought by this pilot need not be named.
+    /// Writable copies of inputs that are not known to be executable. Pilots always give the owner execute
+    /// permission on these copies, so the permission says nothing. Copies that this pilot has brought need
+    /// not be listed.
     pub copied: HashSet<PathBuf>,
-    /// Other inputs that are not known to be executable: a file in the place of one that has the permissions of the cache,
-    /// as `sed -i` leaves it, has them from there.
+    /// Other inputs that are not known to be executable. A file that replaces one and has the cache's
+    /// permissions, as after `sed -i`, has its execute permission from there.
     pub plain: HashSet<PathBuf>,
 }
 
-/// Of each task contents and bytes of what it reads.
+/// For each task the contents and sizes of its inputs.
 pub type TasksRead = Vec<(u64, Vec<(Digest, u64)>)>;
 
-/// What tasks read that the manager has.
+/// The inputs of tasks that the manager has.
 #[derive(Debug, Default)]
 pub struct Reads {
-    /// What their job names.
+    /// The inputs that their job names.
     pub named: TasksRead,
-    /// They take what other tasks have left, too: the manager says what.
+    /// Whether they also take output files of other tasks, which the manager lists.
     pub takes: bool,
 }
 
-/// Who brings and delivers, for one pilot.
+/// The stager of one pilot.
 #[derive(Debug)]
 pub struct Stager {
     orders: Option<mpsc::UnboundedSender<Order>>,
@@ -142,14 +144,14 @@ pub struct Stager {
     peers: Option<(Arc<Directory>, Host)>,
 }
 
-/// Who this pilot is for the manager.
+/// The pilot's identity for the manager.
 #[derive(Clone, Debug)]
 struct Who {
     pilot: Option<PilotId>,
     session: String,
 }
 
-/// Bytes that have moved, by job.
+/// Bytes that were transferred, by job.
 type Sums = Mutex<BTreeMap<JobId, MovedBytes>>;
 
 #[derive(Debug)]
@@ -172,32 +174,32 @@ enum Order {
         reads: Reads,
     },
     Hunt,
-    /// The files of that token are not needed any more, or not wanted.
+    /// Ends the work for a token; its files are no longer needed or wanted.
     Release {
         token: u64,
     },
 }
 
-/// What a stager is told at its start.
+/// The settings of a stager.
 #[derive(Clone, Debug)]
 pub struct StagerSettings {
-    /// The manager.
+    /// The manager's address.
     pub url: String,
-    /// Its certificate.
+    /// The fingerprint of the manager's certificate.
     pub certificate_sha256: Option<String>,
     /// The tag of the pilot's allocation.
     pub tag: String,
-    /// The cache.
+    /// The place of the cache.
     pub cache: CachePlace,
-    /// Who this pilot is for others of its platform; `None`: it has nothing to do with them.
+    /// The pilot's id for other pilots of its platform; `None`: it does not contact them.
     pub pilot: Option<PilotId>,
 }
 
 impl Stager {
-    /// Starts the thread. `tell` is called from it.
+    /// Starts the thread, which calls `tell` with its events.
     ///
     /// # Errors
-    /// No thread is left, the cache's folder cannot be used, or the address is none.
+    /// There is no thread left, the cache's folder cannot be used, or the address is invalid.
     pub fn start(
         settings: &StagerSettings,
         session: &str,
@@ -211,7 +213,7 @@ impl Stager {
         tracing::info!(folder = %settings.cache.folder.display(), bytes_max = cache.bytes_max(), "cache");
         let tell: Tell = Arc::new(tell);
         let client = settings.pilot.map(|_| near::client(settings)).transpose()?;
-        // Without others all comes from the manager.
+        // Without other pilots everything comes from the manager.
         let peers = near::join(settings, session, &cache, &tell).unwrap_or_else(|error| {
             tracing::warn!(%error, "no files from other pilots, nor for them");
             None
@@ -247,12 +249,12 @@ impl Stager {
         Ok(Stager { orders: Some(orders), thread: Some(thread), who, moved, peers })
     }
 
-    /// Bytes that have moved since this was asked last, by job.
+    /// Returns the bytes transferred since the last call, by job.
     pub fn take_moved(&self) -> Vec<(JobId, MovedBytes)> {
         std::mem::take(&mut *lock(&self.moved)).into_iter().collect()
     }
 
-    /// The pilot has a new session.
+    /// Sets the session of the pilot.
     pub fn set_session(&self, pilot: PilotId, session: &str) {
         *lock(&self.who) = Who { pilot: Some(pilot), session: session.to_owned() };
         if let Some((directory, _)) = &self.peers {
@@ -260,17 +262,17 @@ impl Stager {
         }
     }
 
-    /// Brings files into a task's folder.
+    /// Brings a task's input files into its folder.
     pub fn stage(&self, task: TaskId, token: u64, inputs: Inputs, folder: PathBuf) {
         self.order(Order::Stage { task, token, inputs, folder });
     }
 
-    /// Delivers files out of a task's folder.
+    /// Delivers a task's output files from its folder.
     pub fn deliver(&self, task: TaskId, token: u64, outputs: Outputs, folder: PathBuf) {
         self.order(Order::Deliver { task, token, outputs, folder });
     }
 
-    /// Finds out who has what these tasks read.
+    /// Finds out which pilots have the inputs of these tasks.
     pub fn look(&self, job: JobId, tasks: TaskSet, reads: Reads) {
         self.order(Order::Look { job, tasks, reads });
     }
@@ -280,21 +282,21 @@ impl Stager {
         self.order(Order::Hunt);
     }
 
-    /// Others may take so many tasks here.
+    /// Sets the number of tasks that other pilots may take here.
     pub fn set_n_to_take(&self, n: u64) {
         if let Some((directory, _)) = &self.peers {
             directory.set_n_to_take(n);
         }
     }
 
-    /// Ends what is done for this token, and keeps nothing in the cache for it any more.
+    /// Ends the work for this token, and releases its files in the cache.
     pub fn release(&self, token: u64) {
         self.order(Order::Release { token });
     }
 
     fn order(&self, order: Order) {
         if let Some(orders) = &self.orders {
-            // The thread ends only after the orders do.
+            // The thread ends only after all orders.
             let _ = orders.send(order);
         }
     }
@@ -305,13 +307,13 @@ impl Drop for Stager {
         self.peers = None;
         self.orders = None;
         if let Some(thread) = self.thread.take() {
-            // If it panicked, the next agent removes what it left.
+            // After a panic the next agent removes its leftovers.
             let _ = thread.join();
         }
     }
 }
 
-/// What is held for a token, and who works for it.
+/// The held files of each token, with the work for it.
 type Works = HashMap<u64, (Arc<Held>, JoinHandle<()>)>;
 
 async fn serve(mover: Arc<Mover>, mut orders: mpsc::UnboundedReceiver<Order>) {
@@ -352,7 +354,7 @@ async fn serve(mover: Arc<Mover>, mut orders: mpsc::UnboundedReceiver<Order>) {
                 let Some((held, work)) = works.remove(&token) else { continue };
                 held.end();
                 work.abort();
-                // It ends at its next pause. Whoever is in the middle of a file for it holds the pins until then.
+                // It ends at its next pause. Blocking work on a file for it keeps the pins until it stops.
                 let _ = work.await;
             }
         }
@@ -363,29 +365,29 @@ async fn serve(mover: Arc<Mover>, mut orders: mpsc::UnboundedReceiver<Order>) {
 struct Mover {
     cache: Arc<Cache>,
     ways: Ways,
-    /// The others of the platform, and the way to hear of them.
+    /// The directory of the platform's other pilots, and the client for it.
     near: Option<(Arc<Directory>, Client)>,
-    /// The way to have the manager ask others, for a pilot that others may know.
+    /// The client by which the manager asks other pilots, for a pilot that they may know.
     client: Option<Client>,
     /// See [`family_of`].
     family: String,
     who: Arc<Mutex<Who>>,
     places: Semaphore,
-    /// Who reads or copies files of this node, and who those that all nodes see, which may be slow: neither keeps
-    /// transfers waiting, nor the other.
+    /// Limits for reading or copying files on this node's disks, and on shared file systems, which may be
+    /// slow: neither delays transfers, nor the other one.
     disks: Arc<Semaphore>,
     shares: Arc<Semaphore>,
-    /// One fetch at a time of each object, in this agent, for as long as anybody wants it.
+    /// The current fetch of each object, as long as any task of this agent wants it.
     turns: Mutex<HashMap<Digest, Weak<Turn>>>,
-    /// Folders that all nodes see in which it was looked for what killed agents have left.
+    /// Shared folders that were searched for leftovers of killed agents.
     looked_into: Arc<Mutex<HashSet<PathBuf>>>,
     /// See [`MISSING_FOR`].
     missing_for: Duration,
     waits: Waits,
     executables: Arc<Mutex<Executables>>,
-    /// Held by who fetches packs.
+    /// Held while packs are fetched.
     packing: AsyncMutex<()>,
-    /// It was said that the manager has no room: once is enough.
+    /// Whether the message that the manager has no room was logged; once is enough.
     is_full_told: AtomicBool,
     moved: Arc<Sums>,
     tell: Tell,
@@ -393,8 +395,9 @@ struct Mover {
 
 type Tell = Arc<dyn Fn(Moved) + Send + Sync>;
 
-/// Returns the beginning of a tag that all pilots of one manager's store share, and no pilots of other stores. A job's number
-/// means one job only together with it. It stays when the manager is started again, at whatever address.
+/// Returns the beginning of a tag, which all pilots of one manager's store share, and pilots of other stores
+/// do not. A job id is unique only together with it. It does not change when the manager restarts, even at
+/// another address.
 pub(crate) fn family_of(tag: &str) -> &str {
     tag.rsplit_once('-').map_or(tag, |(family, _)| family)
 }
@@ -422,12 +425,12 @@ impl Mover {
         Ok(())
     }
 
-    /// What the manager says that a task takes of what others have left.
+    /// Returns the next page of the files that a task takes from other tasks, as the manager lists them.
     async fn page_of_taken(&self, task: TaskId, from: TakenFrom) -> Result<TakenPage, FailureKind> {
         let (mut n_failed, mut n_away) = (0, 0);
         loop {
             let asked = {
-                // It is never closed.
+                // The semaphore is never closed.
                 let _place = self.places.acquire().await;
                 self.ways.taken(&self.session(), task, from).await
             };
@@ -468,7 +471,7 @@ impl Mover {
         let mut came = self.bring_small(job, next.unwrap_or_default(), held).await;
         while let Some(some) = next {
             next = portions.next();
-            // The files that come next are fetched meanwhile.
+            // The next files are fetched meanwhile.
             let (is_given, coming) = tokio::join!(
                 self.give_small(job, some, came, folder, held),
                 self.bring_small(job, next.unwrap_or_default(), held)
@@ -511,18 +514,19 @@ impl Mover {
         Ok(())
     }
 
-    /// Notes what an input holds, for who delivers it again, a copy, or what the task has put in its place.
+    /// Notes an input's contents and permissions, for a later delivery of it, of a copy, or of its
+    /// replacement.
     fn note_input(&self, sha256: Digest, input: &TaskInput, held: &Held) {
         lock(&self.executables).note(sha256, input.executable);
         held.note_input(input);
     }
 
-    /// Gives a task a file that all nodes see.
+    /// Links a file of a shared file system into a task's folder.
     async fn share(&self, path: PathBuf, target: PathBuf) -> io::Result<()> {
         beside(Some(&self.shares), move || place::share(&path, &target)).await
     }
 
-    /// Gives a task a file of the cache; if the disk is full, what nobody uses makes room for it.
+    /// Puts a file of the cache into a task's folder; if the disk is full, first drops unused objects.
     async fn place(&self, pin: Pin, target: PathBuf, is_writable: bool, held: &Arc<Held>) -> io::Result<()> {
         let (cache, held) = (Arc::clone(&self.cache), Arc::clone(held));
         let put = move || match is_writable {
@@ -540,7 +544,7 @@ impl Mover {
                 put()
             })
         };
-        // Another name takes no time.
+        // A hard link takes no time.
         beside(is_writable.then_some(&self.disks), work).await
     }
 
@@ -549,7 +553,8 @@ impl Mover {
     }
 }
 
-/// A file that another task has left, from the manager. Whatever that says, nothing is written outside of the folder.
+/// Returns the input for a file of another task from the manager's list. Refuses paths outside of the task's
+/// folder.
 fn input_of(file: TakenFile) -> Result<TaskInput, FailureKind> {
     let TakenFile { to, sha256, bytes, writable, executable } = file;
     let name = safe_relative(&to)
@@ -565,7 +570,7 @@ fn input_of(file: TakenFile) -> Result<TaskInput, FailureKind> {
     })
 }
 
-/// Whoever panicked with it had not begun to change it.
+/// Locks a mutex even after a panic: its holder had not begun to change the value.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -574,17 +579,17 @@ fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
-/// What others are to be blamed for.
+/// Returns the failure of a transfer, which is not the node's fault.
 fn transfer(which: &str, what: &str) -> FailureKind {
     FailureKind::Transfer { what: format!("{which}: {what}") }
 }
 
-/// What this node is to be blamed for.
+/// Returns a failure that is this node's fault.
 fn node(which: &str, error: &io::Error) -> FailureKind {
     FailureKind::Node { what: format!("{which}: {error}") }
 }
 
-/// Who is to be blamed for an output that cannot be read: the program, if it has closed the file or its folder.
+/// Returns the failure for an unreadable output: the program's fault if it has removed the permission.
 fn unread(which: &str, error: &io::Error) -> FailureKind {
     match error.kind() {
         io::ErrorKind::PermissionDenied => {

@@ -1,4 +1,4 @@
-//! From a job's template to what is started for one of its tasks: command, environment, folder, limits.
+//! From a job's template to the launch of one of its tasks: command, environment, folder, limits.
 
 use std::{
     collections::HashMap,
@@ -26,23 +26,24 @@ use crate::{
     spawn::{Ask, Environment, Launch, Output},
 };
 
-/// What every task of this pilot is given.
+/// The part of a launch that is the same for all tasks of this pilot.
 #[derive(Clone, Debug)]
 pub struct Surroundings {
     /// The agent's own environment.
     pub inherited: Vec<(OsString, OsString)>,
-    /// The pilot.
+    /// The pilot's id.
     pub pilot: PilotId,
-    /// The name of its platform; empty where the manager does not say.
+    /// The name of the pilot's platform; empty if the manager does not send it.
     pub platform: String,
-    /// How long a task has between SIGTERM and SIGKILL.
+    /// The time between SIGTERM and SIGKILL for a task.
     pub grace: Duration,
-    /// By which its descendants are known when nobody keeps them any more: [`crate::guard::leftovers::mark`].
+    /// The mark by which descendants of tasks are found after pilot and guard were killed:
+    /// [`crate::guard::leftovers::mark`].
     pub mark: Option<CString>,
 }
 
 impl Surroundings {
-    /// What tasks of this process are given.
+    /// Returns the surroundings of tasks of this process.
     pub fn of_this_process((pilot, platform): (PilotId, &str), grace: Duration) -> Surroundings {
         let mark = leftovers::mark(keeper::living_guard());
         Surroundings {
@@ -55,7 +56,7 @@ impl Surroundings {
     }
 }
 
-/// A job that the pilot has the template of.
+/// A job whose template the pilot has.
 pub struct LearnedJob {
     job: JobId,
     compiled: Result<Compiled, String>,
@@ -65,7 +66,7 @@ pub struct LearnedJob {
     grace: Duration,
     /// Whether the number of MPI processes is a parameter.
     has_ranks_of_tasks: bool,
-    /// What is started for each slot of a resident job, and its scratch folder.
+    /// The resident program of each slot and its scratch folder, for a resident job.
     residents: HashMap<usize, Resident>,
 }
 
@@ -75,44 +76,44 @@ struct Resident {
     scratch: Option<PathBuf>,
 }
 
-/// What to give to the spawner.
+/// An order for the spawner.
 pub enum Work {
-    /// A process for the task.
+    /// A process of its own.
     Launch(Box<Launch>),
-    /// A question to a resident program.
+    /// A line for a resident program.
     Ask(Box<Ask>),
 }
 
-/// One try at a task.
+/// One attempt of a task.
 #[derive(Clone, Copy, Debug)]
 pub struct Attempt {
-    /// Which task.
+    /// The task's index.
     pub index: u64,
-    /// From 1.
+    /// The attempt's number, from 1.
     pub number: u32,
-    /// The driver's number for it.
+    /// The driver's id of the attempt.
     pub token: u64,
 }
 
-/// A task about to begin.
+/// A task that is about to start.
 pub struct Begun {
-    /// What to start.
+    /// The order for the spawner.
     pub work: Work,
-    /// Its private folder, to be removed afterwards.
+    /// The task's scratch folder, which is removed afterwards.
     pub scratch: Option<PathBuf>,
 }
 
-/// What of a task's output is reported.
+/// The streams of a task that are reported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KeptOutput {
-    /// Standard output.
+    /// Whether standard output is reported.
     pub stdout: bool,
-    /// Standard error.
+    /// Whether standard error is reported.
     pub stderr: bool,
 }
 
 impl LearnedJob {
-    /// Reads a template. One that means nothing here fails its tasks, not the pilot.
+    /// Reads a template. If it cannot be read, its tasks fail, not the pilot.
     pub fn new(template: &Template, surroundings: &Surroundings) -> LearnedJob {
         let spec = serde_json::from_str::<JobSpec>(&template.spec).map_err(|error| error.to_string());
         let compiled = spec.and_then(|spec| {
@@ -139,40 +140,40 @@ impl LearnedJob {
         }
     }
 
-    /// What one of its tasks needs.
+    /// Returns the resources that one of its tasks needs.
     pub fn resources(&self) -> &Resources {
         &self.resources
     }
 
-    /// How long one of its tasks may run.
+    /// Returns the time limit of its tasks.
     pub fn time_limit(&self) -> Option<Span> {
         self.time_limit
     }
 
-    /// The files that a task needs.
+    /// Returns a task's input files.
     ///
     /// # Errors
-    /// The template means nothing here, or names a file outside of the task's folder.
+    /// The template cannot be read, or names a file outside of the task's folder.
     pub fn inputs(&self, index: u64) -> Result<Vec<TaskInput>, FailureKind> {
         self.files(|compiled| compiled.inputs(self.job.0, index))
     }
 
-    /// Whether its tasks take files of others, which the manager names.
+    /// Returns whether its tasks take output files of other tasks, which the manager lists.
     pub fn takes(&self) -> bool {
         self.compiled.as_ref().is_ok_and(Compiled::takes)
     }
 
-    /// The random number of the job: [`JobSpec::drawn`].
+    /// Returns the job's random number: [`JobSpec::drawn`].
     pub fn drawn(&self) -> u64 {
         self.compiled.as_ref().map_or(0, |compiled| compiled.spec().drawn)
     }
 
-    /// Whether others take what its tasks leave.
+    /// Returns whether other tasks take the output files of its tasks.
     pub fn is_taken(&self) -> bool {
         self.compiled.as_ref().is_ok_and(|compiled| compiled.spec().is_taken)
     }
 
-    /// The files that a task leaves.
+    /// Returns a task's output files.
     ///
     /// # Errors
     /// As for [`LearnedJob::inputs`].
@@ -185,10 +186,10 @@ impl LearnedJob {
         of(compiled).map_err(|problem| FailureKind::Start { what: problem.to_string() })
     }
 
-    /// Prepares a task. `prepared`: the folder that its files are in, if any were brought.
+    /// Prepares a task. `prepared`: the folder with the task's input files, if it has any.
     ///
     /// # Errors
-    /// The template means nothing here, or no scratch folder can be made.
+    /// The template cannot be read, or no scratch folder can be created.
     pub fn begin(
         &mut self,
         attempt: Attempt,
@@ -214,12 +215,12 @@ impl LearnedJob {
         Ok(Begun { work: Work::Launch(Box::new(launch)), scratch: folder.scratch })
     }
 
-    /// Whether an exit code counts as success.
+    /// Returns whether an exit code counts as success.
     pub fn is_success(&self, code: i32) -> bool {
         self.compiled.as_ref().is_ok_and(|compiled| compiled.spec().success_codes.contains(&code))
     }
 
-    /// What of a task's output is wanted.
+    /// Returns the streams of a task that are to be reported.
     pub fn kept_output(&self, outcome_code: Option<i32>) -> KeptOutput {
         let Ok(compiled) = &self.compiled else { return KeptOutput { stdout: true, stderr: true } };
         let spec = compiled.spec();
@@ -229,11 +230,11 @@ impl LearnedJob {
             Keep::Failed => !is_success,
             Keep::None => false,
         };
-        // Columns are extracted by the manager, of failures too, so it needs what they are in.
+        // The manager extracts columns from standard output, also for failures.
         KeptOutput { stdout: is_kept || !spec.results.extract.is_empty(), stderr: is_kept }
     }
 
-    /// The numbers of its resident programs, and the folders to remove once they have ended.
+    /// Returns the ids of its resident programs, with the folders to remove once they have ended.
     pub fn into_residents(self) -> Vec<(u64, Option<PathBuf>)> {
         self.residents.into_values().map(|resident| (resident.number, resident.scratch)).collect()
     }
@@ -330,7 +331,8 @@ fn folder(workdir: &WorkDir, name: &str, scratch: &Scratch) -> Result<Folder, Fa
     }
 }
 
-/// What all tasks of a job have in common: ours, and what we inherited, except what a task sets itself.
+/// Returns the environment that all tasks of a job share: our variables and inherited ones, except those that
+/// a task sets itself.
 fn shared_environment(job: JobId, spec: &JobSpec, surroundings: &Surroundings) -> Vec<CString> {
     let cores = spec.cores.to_string();
     let base = spec.base_dir.to_string_lossy();
@@ -360,18 +362,18 @@ fn shared_environment(job: JobId, spec: &JobSpec, surroundings: &Surroundings) -
         let mut entry = name.clone();
         entry.push("=");
         entry.push(value);
-        // What came through an environment holds no NUL.
+        // Entries of an environment contain no NUL.
         entries.extend(CString::new(entry.into_encoded_bytes()));
     }
     entries
 }
 
-/// How many threads each process of a task has.
+/// Returns the variable with the number of threads of each process of a task.
 fn n_threads(n_cores: u32, n_ranks: u32) -> CString {
     variable("OMP_NUM_THREADS", &(n_cores / n_ranks.max(1)).max(1).to_string())
 }
 
-/// `NAME=value`; a NUL, which no environment can hold, ends the value.
+/// Returns `NAME=value`; a NUL, which no environment can contain, ends the value.
 fn variable(name: &str, value: &str) -> CString {
     let text = format!("{name}={value}");
     let until_nul: Vec<u8> = text.bytes().take_while(|byte| *byte != 0).collect();
@@ -481,7 +483,7 @@ mod tests {
         });
     }
 
-    /// The entries of that variable, of a task with two cores.
+    /// Returns the values of a variable in the environment of a task with two cores.
     fn entries(change: impl FnOnce(&mut JobSpec), name: &str) -> String {
         let mut spec = JobSpec { cores: 2, ..spec() };
         change(&mut spec);
@@ -503,7 +505,7 @@ mod tests {
         assert_eq!(threads(|spec| spec.command = CommandLine::Shell("mpirun -n 2 ./a".into())), "1");
         let own = |spec: &mut JobSpec| _ = spec.env.insert("OMP_NUM_THREADS".into(), "7".into());
         assert_eq!(threads(own), "7");
-        // The number of ranks is a parameter.
+        // A job whose number of ranks is a parameter.
         let ranks = |n: &str| {
             let n = n.to_owned();
             let change = move |spec: &mut JobSpec| {

@@ -1,4 +1,4 @@
-//! A manager made of canned answers, on a real socket.
+//! A manager for tests with prepared answers, on a real socket.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -17,7 +17,7 @@ use tokio::{
     sync::{mpsc, oneshot},
 };
 
-/// A request as it came, and the way to answer it.
+/// A received request, with a channel for its answer.
 pub(crate) struct Request {
     pub(crate) path: String,
     pub(crate) authorization: String,
@@ -50,7 +50,7 @@ impl Request {
     pub(crate) fn refuse(self, status: u16, code: &str) {
         let body =
             format!(r#"{{"error":{{"code":"{code}","message":"because of the test","problems":[]}}}}"#);
-        // As above.
+        // The pilot may have hung up.
         let _ = self.answer.send((status, "application/json", body.into_bytes()));
     }
 }
@@ -76,7 +76,7 @@ impl FakeManager {
         FakeManager { url, requests, early: VecDeque::new(), unanswered: Vec::new() }
     }
 
-    /// The next request.
+    /// Returns the next request.
     pub(crate) async fn next(&mut self) -> Request {
         match self.early.pop_front() {
             Some(request) => request,
@@ -84,21 +84,21 @@ impl FakeManager {
         }
     }
 
-    /// The next pull that reports something, those that wait being left without an answer.
+    /// Returns the next pull with a report; pulls that wait stay unanswered.
     pub(crate) async fn next_report(&mut self) -> Request {
         loop {
             let request = self.requests.recv().await.expect("a request");
             let pull = request.pull().pull;
             match pull.report {
                 Some(_) => return request,
-                // It tells which tasks run, which a manager answers at once.
+                // This pull only lists the running tasks; a manager answers it at once.
                 None if pull.wait == Span::ZERO && pull.holds.is_none() => request.answer(&nothing_new(0)),
                 None => self.early.push_back(request),
             }
         }
     }
 
-    /// Refuses the next request if it is a registration; others are left without an answer.
+    /// Refuses the next request if it is a registration; leaves other requests unanswered.
     pub(crate) async fn refuses_registration(&mut self, status: u16, code: &str) -> bool {
         let request = self.next().await;
         let is_registration = request.path.ends_with("register");
@@ -109,7 +109,7 @@ impl FakeManager {
         is_registration
     }
 
-    /// Registers the pilot that asks next.
+    /// Registers the pilot whose request is next.
     pub(crate) async fn register(&mut self) -> RegisterRequest {
         let request = self.next().await;
         let registration = request.register();
@@ -168,7 +168,7 @@ pub(crate) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
             body: bytes.drain(..length).collect(),
             answer,
         };
-        // The test may have seen enough.
+        // The test may have ended.
         let _ = requests.send(request);
         let Ok((status, content_type, body)) = answered.await else { return };
         let head = format!(

@@ -1,4 +1,4 @@
-//! The agent binary as platforms use it: started, listed, cancelled, killed. No manager answers here.
+//! The agent binary as platforms use it: started, listed, cancelled, killed. There is no manager.
 
 use std::{
     fs,
@@ -10,7 +10,7 @@ use std::{
 };
 
 const AGENT: &str = env!("CARGO_BIN_EXE_pilotfish-agent");
-/// Only a failing test waits so long.
+/// Only a failing test waits this long.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 fn agent(arguments: &[&str]) -> Output {
@@ -21,7 +21,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// A join document for a manager that is not there.
+/// Writes a join document for a manager that does not exist.
 fn join_document(folder: &Path, tag: &str) -> PathBuf {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -45,7 +45,7 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// A tag that no other test and no other run has.
+/// Returns a tag that no other test and no other run uses.
 fn tag(name: &str) -> String {
     format!("pf-{name}-{}", std::process::id())
 }
@@ -55,7 +55,7 @@ fn is_alive(pid: &str) -> bool {
     status.lines().any(|line| line.starts_with("State:") && !line.contains('Z') && !line.contains('X'))
 }
 
-/// The worker of a guard, once it is there.
+/// Waits for the worker of a guard and returns its process id.
 fn worker_of(guard: &str) -> String {
     let children = || fs::read_to_string(format!("/proc/{guard}/task/{guard}/children")).unwrap_or_default();
     wait_until("a worker", || !children().trim().is_empty());
@@ -73,7 +73,7 @@ fn started(folder: &Path, tag: &str) -> String {
     pid
 }
 
-/// A folder and all that is in it.
+/// Returns a folder and everything in it.
 fn walk(path: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(path).into_iter().flatten().flatten();
     let below = entries.flat_map(|entry| walk(&entry.path()));

@@ -1,4 +1,4 @@
-//! Application profiles: what somebody says of an application before it has run.
+//! Application profiles: the properties of an application that are declared before it has run.
 
 use std::collections::BTreeMap;
 
@@ -10,20 +10,20 @@ use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 
 use crate::quantity::{Duration, Quantity};
 
-/// Bytes of an application's name, or a platform's.
+/// Longest name of an application or a platform, in bytes.
 pub const NAME_BYTES_MAX: usize = 200;
-/// Platforms that a profile names.
+/// The most platforms that a profile may name.
 const N_PLATFORMS_MAX: usize = 1000;
-/// Tasks that a declared value counts for at most.
+/// The most tasks that a declared value may count for.
 pub const COUNTS_AS_MAX: u32 = 10_000;
 
-/// What an application is said to be like.
+/// The declared properties of an application.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(try_from = "ApplicationForm")]
 pub struct ApplicationProfile {
-    /// As jobs name it.
+    /// The application's name in jobs.
     pub application: String,
-    /// What is said of it.
+    /// Its declared properties.
     pub declared: Declared,
 }
 
@@ -56,10 +56,10 @@ impl TryFrom<ApplicationForm> for ApplicationProfile {
     }
 }
 
-/// Checks what somebody says of an application.
+/// Checks the declared properties of an application.
 ///
 /// # Errors
-/// What was found and what would be right.
+/// A text that says what was found and how to write it.
 pub fn check(application: &str, declared: &Declared) -> Result<(), String> {
     let is_name =
         |name: &str| !name.trim().is_empty() && name.len() <= NAME_BYTES_MAX && !name.contains('\n');
@@ -131,19 +131,19 @@ pub const SHIPPED: [(&str, &str); 8] = [
 /// The form in which a profile is written to a file that is read again.
 #[derive(Serialize)]
 pub struct Written<'a> {
-    /// As jobs name it.
+    /// The application's name in jobs.
     pub application: &'a str,
-    /// Its type.
+    /// Its job type.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job_type: Option<JobType>,
-    /// How busy a task keeps its cores.
+    /// Part of the time that a task keeps its cores busy, from 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_share: Option<f64>,
-    /// The wall time of a task, by platform, with a unit.
+    /// Runtime of a task by platform, with a unit.
     pub times: BTreeMap<&'a str, String>,
-    /// Measured tasks that count as much.
+    /// Number of measured tasks that a declared value counts for.
     pub counts_as: u32,
-    /// Where it is from.
+    /// Source of the values.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
 }

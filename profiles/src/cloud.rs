@@ -1,4 +1,4 @@
-//! What an operator says of a project in an OpenStack cloud.
+//! Field `openstack` of a platform: a project in an OpenStack cloud.
 
 use std::collections::BTreeMap;
 
@@ -6,57 +6,59 @@ use serde::{Deserialize, Deserializer, de::Error};
 
 use crate::{quantity::Bytes, text};
 
-/// Of Nova's: entries of a server's metadata, less ours.
+/// Nova's limit for the metadata entries of a server, less room for our own.
 const N_METADATA_MAX: usize = 100;
-/// Of Nova's.
+/// Nova's limit for the length of a metadata key or value.
 const METADATA_BYTES_MAX: usize = 255;
 
-/// How servers of a project are asked for.
+/// How servers are requested in a project.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cloud {
-    /// The cloud's name in `clouds.yaml`; `None`: that of `OS_CLOUD`, or what `OS_*` say, or the only one.
+    /// The cloud's name in `clouds.yaml`; `None`: the name in `OS_CLOUD`, the cloud of the variables `OS_*`,
+    /// or the only cloud in the file.
     #[serde(default, deserialize_with = "name")]
     pub cloud: Option<String>,
-    /// That file; `None`: where all clients of OpenStack look for it.
+    /// Path of `clouds.yaml`; `None`: the places where all OpenStack clients look for it.
     #[serde(default, deserialize_with = "text::path")]
     pub clouds_file: Option<String>,
-    /// The image that servers boot, by name or id.
+    /// The image from which servers boot, by name or id.
     #[serde(deserialize_with = "needed_name")]
     pub image: String,
-    /// Their flavor, by name or id; `None`: the smallest that has what a pilot offers.
+    /// The servers' flavor, by name or id; `None`: the smallest that has the resources of a pilot.
     #[serde(default, deserialize_with = "name")]
     pub flavor: Option<String>,
-    /// Their networks: `none`, `auto`, or names or ids; `None`: the only one that there is.
+    /// The servers' networks: `none`, `auto`, or names or ids; `None`: the project's only network.
     #[serde(default, deserialize_with = "networks")]
     pub networks: Option<Networks>,
-    /// The key pair by whose key one can log in.
+    /// Key pair whose key allows a login.
     #[serde(default, deserialize_with = "name")]
     pub key_pair: Option<String>,
-    /// Their security groups; empty: the project's default one.
+    /// The servers' security groups; empty: the project's default group.
     #[serde(default, deserialize_with = "names")]
     pub security_groups: Vec<String>,
-    /// The server group that they are in, by name or id: with the policy `anti-affinity` each is on a host of its own.
+    /// The servers' server group, by name or id. With the policy `anti-affinity` each server is on its own
+    /// host.
     #[serde(default, deserialize_with = "name")]
     pub server_group: Option<String>,
-    /// The hosts whose vCPUs may be scaled: an aggregate by name or id, or `all`.
+    /// The hosts whose vCPU ratio may be changed: a host aggregate by name or id, or `all`.
     #[serde(default, deserialize_with = "name")]
     pub aggregate: Option<String>,
-    /// The cloud in `clouds.yaml` by whose account that is done; `None`: `cloud`'s own.
+    /// The cloud in `clouds.yaml` whose account changes the vCPU ratio; `None`: the account of `cloud`.
     #[serde(default, deserialize_with = "name")]
     pub aggregate_cloud: Option<String>,
-    /// Where they are built.
+    /// The servers' availability zone.
     #[serde(default, deserialize_with = "name")]
     pub availability_zone: Option<String>,
-    /// They boot from a new volume of that size instead of a disk of their host.
+    /// Size of a new volume from which a server boots, instead of from a disk of its host.
     pub volume: Option<Bytes>,
-    /// What is written on each besides.
+    /// Further metadata of each server.
     #[serde(default, deserialize_with = "metadata")]
     pub metadata: BTreeMap<String, String>,
 }
 
 impl Cloud {
-    /// Whether both may change vCPUs of the same hosts, as far as their names say.
+    /// Returns whether both platforms may change the vCPU ratio of the same hosts, as far as the names show.
     pub fn scales_hosts_of(&self, other: &Cloud) -> bool {
         let account = |cloud: &Cloud| cloud.aggregate_cloud.clone().or(cloud.cloud.clone());
         let is_all = |cloud: &Cloud| cloud.aggregate.as_deref() == Some("all");
@@ -65,14 +67,14 @@ impl Cloud {
     }
 }
 
-/// What servers are connected to.
+/// The networks of servers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Networks {
-    /// Nothing.
+    /// No network.
     None,
-    /// What the cloud makes for the project.
+    /// The network that the cloud makes for the project.
     Auto,
-    /// These, by name or id.
+    /// The named networks, by name or id.
     Of(Vec<String>),
 }
 

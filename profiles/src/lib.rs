@@ -1,4 +1,4 @@
-//! Profiles: what people say of platforms, of applications and of stores.
+//! Profiles: the declared properties of platforms, applications and file stores.
 
 pub use protocol::net::address;
 

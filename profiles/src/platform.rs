@@ -1,4 +1,4 @@
-//! Platform profiles: what an operator says of a source of pilots, checked.
+//! Platform profiles: an operator's description of a source of pilots, checked.
 
 use std::collections::BTreeMap;
 
@@ -21,51 +21,51 @@ use crate::{
     text,
 };
 
-/// Bytes of a platform's name.
+/// Longest name of a platform, in bytes.
 const NAME_BYTES_MAX: usize = 64;
 /// More pilots than any platform gives to one user.
 pub const N_PILOTS_MAX: u32 = 100_000;
 
-/// The adapter whose pilots are processes of this host.
+/// The adapter that runs pilots as processes of this host.
 const LOCAL: &str = "local";
 const PBS: &str = "pbs";
 const SLURM: &str = "slurm";
-/// The adapter whose platforms have names for what a core, memory and GPUs are asked for by.
+/// The adapter whose platforms name the resources that request cores, memory and GPUs.
 const GRID_ENGINE: &str = "gridengine";
-/// The adapter whose options are keywords, and which has no word for GPUs.
+/// The adapter whose options are keywords, and which has no standard resource for GPUs.
 const LOADLEVELER: &str = "loadleveler";
 
 /// The adapter of plain hosts reached by SSH.
 const HOSTS: &str = "hosts";
-/// The adapter whose pilots are servers of a cloud.
+/// The adapter whose pilots run on servers of a cloud.
 const OPENSTACK: &str = "openstack";
 
-/// Why a profile is no platform on this host.
+/// The reason why a profile cannot be used on this host.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PlatformError {
-    /// A platform whose pilots would offer no core.
+    /// The platform's pilots would offer no core.
     #[error("platform {platform}: found 0 cores on this host; set `cores: 1` or more")]
     NoCores {
         /// Its name.
         platform: String,
     },
-    /// Two platforms of one name.
+    /// Two platforms have the same name.
     #[error("found two platforms of the name `{platform}`, one of a list of hosts; name them differently")]
     SameName {
         /// Their name.
         platform: String,
     },
-    /// Two platforms that would change the same hosts.
+    /// Two platforms would change the vCPU ratio of the same hosts.
     #[error(
         "platforms {first} and {second}: found scaling by placement of the same hosts; let one of them have it, and the other `by: slots`"
     )]
     SameHosts {
-        /// The one.
+        /// The first platform.
         first: String,
-        /// The other.
+        /// The second platform.
         second: String,
     },
-    /// A platform whose pilots would have to leave before they begin.
+    /// The platform's pilots would have to leave before they can run a task.
     #[error(
         "platform {platform}: found a walltime of {found}; pilots give back what they run {margin} before its end (walltime_margin), so say more"
     )]
@@ -74,12 +74,12 @@ pub enum PlatformError {
         platform: String,
         /// Its walltime.
         found: Span,
-        /// What is kept free at the end.
+        /// Time that is kept free at the end.
         margin: Span,
     },
 }
 
-/// A platform as an operator writes it down.
+/// A platform in the form that an operator writes.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(try_from = "PlatformForm")]
 pub struct PlatformProfile(PlatformForm);
@@ -157,12 +157,13 @@ impl PlatformProfile {
         &self.0.adapter
     }
 
-    /// How its pilots are asked for.
+    /// Returns how the platform's pilots are requested.
     pub fn site(&self) -> Site {
         self.0.site()
     }
 
-    /// The platforms it stands for: of several hosts each is one, `NAME-HOST`, with the same of everything.
+    /// Returns the platforms that the profile stands for: with several `hosts`, one for each, `NAME-HOST`,
+    /// alike in all else.
     pub fn each(&self) -> Vec<PlatformProfile> {
         let form = &self.0;
         let of_host = |host: &String| {
@@ -172,10 +173,11 @@ impl PlatformProfile {
         if form.hosts.is_empty() { vec![self.clone()] } else { form.hosts.iter().map(of_host).collect() }
     }
 
-    /// The platform as the engine knows it. `host`: what this host has, where the file says nothing.
+    /// Returns the platform in the engine's form. `host`: the resources of this host, for fields that a
+    /// platform of adapter `local` leaves out.
     ///
     /// # Errors
-    /// No core, neither in the file nor on this host.
+    /// There are no cores, neither in the file nor on this host.
     pub fn spec(&self, host: &Resources) -> Result<PlatformSpec, PlatformError> {
         let form = &self.0;
         let nothing = Resources::default();
@@ -221,7 +223,8 @@ impl PlatformProfile {
 }
 
 impl PlatformForm {
-    /// What tells the place where it is asked from others of the same adapter: the SSH host, or the name of the cloud.
+    /// Returns the place of the requests, which differs between platforms of one adapter: the SSH host, or
+    /// the cloud's name.
     fn address(&self) -> String {
         let cloud = self.openstack.as_ref().and_then(|cloud| cloud.cloud.clone());
         self.ssh.clone().or(cloud).unwrap_or_default()
@@ -263,13 +266,14 @@ impl PlatformForm {
         }
     }
 
-    /// Memory of a node in bytes, in the units of its batch system.
+    /// Returns the memory of a node in bytes; the batch system decides whether units are powers of 1000 or
+    /// 1024.
     fn memory(&self) -> Option<u64> {
         let counts_by_1024 = [PBS, LOADLEVELER].contains(&self.adapter.as_str());
         self.memory.map(|memory| if counts_by_1024 { memory.bytes_by_1024 } else { memory.bytes })
     }
 
-    /// A host's own platform: `NAME-HOST`, without its user and port.
+    /// Returns the name of the platform of one host: `NAME-HOST`, without user and port.
     fn name_of(&self, host: &str) -> String {
         let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
         let is_port = |port: &str| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
@@ -278,7 +282,7 @@ impl PlatformForm {
         format!("{}-{}", self.name, host.chars().map(plain).collect::<String>())
     }
 
-    /// Several hosts are told apart by their names.
+    /// Checks that the names of several hosts differ.
     fn check_hosts(&self) -> Result<(), String> {
         let PlatformForm { name, adapter, hosts, .. } = self;
         if !hosts.is_empty() && (adapter != HOSTS || self.ssh.is_some()) {
@@ -310,7 +314,7 @@ impl PlatformForm {
         ResourceNames { parallel_environment, memory_resource, gpu_resource }
     }
 
-    /// What Grid Engine and LoadLeveler must be told, and no other may be.
+    /// Checks the resource names that Grid Engine and LoadLeveler need and other adapters must not have.
     fn check_resource_names(&self) -> Result<(), String> {
         let PlatformForm { name, adapter, parallel_environment, gpu_resource, .. } = self;
         let has_names = [GRID_ENGINE, LOADLEVELER].contains(&adapter.as_str());
@@ -345,7 +349,7 @@ impl PlatformForm {
         }
     }
 
-    /// Words of a command line, or LoadLeveler's keywords.
+    /// Checks that options are words of a command line, or LoadLeveler's keywords.
     fn check_options(&self) -> Result<(), String> {
         let PlatformForm { name, adapter, options, .. } = self;
         let is_loadleveler = adapter == LOADLEVELER;
@@ -385,7 +389,7 @@ impl PlatformForm {
         }
     }
 
-    /// How many nodes an allocation has, each with a pilot.
+    /// Checks the number of nodes of an allocation; each node brings one pilot.
     fn check_nodes(&self) -> Result<(), String> {
         let PlatformForm { name, adapter, nodes, pilots_max, .. } = self;
         let has_several = ![LOCAL, HOSTS, OPENSTACK].contains(&adapter.as_str());
@@ -403,7 +407,7 @@ impl PlatformForm {
         }
     }
 
-    /// What only servers have, and what they have not.
+    /// Checks the fields that only cloud servers have, and those that they must not have.
     fn check_cloud(&self) -> Result<(), String> {
         let (name, site) = (&self.name, self.site());
         let has_queue = site.queue.is_some() || site.account.is_some() || !site.options.is_empty();
@@ -431,7 +435,8 @@ impl PlatformForm {
         }
     }
 
-    /// Hosts have other vCPUs only in a cloud, and only those that are named.
+    /// Checks scaling by placement: only a cloud can change the vCPUs of hosts, and only of hosts that
+    /// `aggregate` names.
     fn check_scaling(&self) -> Result<(), String> {
         let name = &self.name;
         let cloud = self.openstack.as_ref();

@@ -1,9 +1,9 @@
-//! What an operator says of what a platform costs.
+//! Field `price` of a platform: the cost of a core-hour or a pilot-hour.
 
 use scheduler::engine::interface::platform::price::{Money, Price as Known};
 use serde::{Deserialize, Deserializer, de::Error};
 
-/// Of a currency's word.
+/// Longest currency name, in characters.
 const CURRENCY_CHARACTERS_MAX: usize = 12;
 /// No core and no budget costs more.
 const AMOUNT_MOST: f64 = 1e12;
@@ -31,10 +31,10 @@ impl<'de> Deserialize<'de> for Amount {
     }
 }
 
-/// Reads an amount, more than nothing.
+/// Returns `number` as an amount of money; it must be positive.
 ///
 /// # Errors
-/// What would be right.
+/// A text that says how to write the amount.
 pub fn amount(number: f64) -> Result<Money, String> {
     match (1e-6..=AMOUNT_MOST).contains(&number) {
         true => Ok(Money((number * 1e6).round() as u64)),
@@ -59,7 +59,8 @@ impl TryFrom<PriceForm> for Price {
 }
 
 impl Price {
-    /// As the engine knows it, of pilots with so many cores.
+    /// Returns the price in the engine's form. `n_cores`: cores of a pilot, which divide the price of a
+    /// pilot-hour.
     pub fn known(&self, n_cores: u32) -> Known {
         let of_pilot = |money: Amount| Money(money.0.0.div_ceil(n_cores.max(1).into()));
         let core_hour = self.0.core_hour.map(|money| money.0).or(self.0.pilot_hour.map(of_pilot));

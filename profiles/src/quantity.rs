@@ -14,12 +14,12 @@ pub struct Duration(pub Span);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bytes(pub u64);
 
-/// A size of memory as text. `4096kb` counts in 1024s in the words of PBS and LoadLeveler.
+/// A size of memory as text. For PBS and LoadLeveler the unit of `4096kb` is 1024 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Memory {
     /// In bytes.
     pub bytes: u64,
-    /// In bytes, where units in small letters are powers of 1024.
+    /// In bytes, if units in small letters are powers of 1024.
     pub bytes_by_1024: u64,
 }
 
@@ -34,10 +34,10 @@ impl<'de> Deserialize<'de> for CoreHours {
     }
 }
 
-/// Reads a number of core-hours, more than none and not more than a thousand million.
+/// Reads a number of core-hours from `text`: more than 0 and at most 1e9.
 ///
 /// # Errors
-/// What would be right.
+/// A text that says how to write the number.
 pub fn core_hours(text: &str) -> Result<Span, String> {
     match text.trim().parse::<f64>() {
         Ok(hours) if (1e-6..=1e9).contains(&hours) => Ok(Span((hours * 3.6e9).round() as u64)),
@@ -71,7 +71,7 @@ impl<'de> Deserialize<'de> for Memory {
     }
 }
 
-/// The text with a unit in small letters, like `kb`, written as `kib`.
+/// Returns `text` with a unit in small letters, like `kb`, written as `kib`.
 fn by_1024(text: &str) -> String {
     let text = text.trim_end();
     let letter = text.strip_suffix('b').and_then(|rest| rest.chars().next_back());
@@ -81,9 +81,10 @@ fn by_1024(text: &str) -> String {
     }
 }
 
-/// Text that stands for a value, or a number whose missing unit is then complained of.
+/// A visitor that reads a value from text. A number without a unit is passed to `parse` as text, for its
+/// error.
 pub struct Quantity<F> {
-    /// What would be right.
+    /// How to write the value, for messages.
     pub wanted: &'static str,
     /// Reads the text.
     pub parse: F,

@@ -1,35 +1,35 @@
-//! What an operator says of how many vCPUs a core of a platform may stand for.
+//! Field `scaling` of a platform: how many vCPUs one core may stand for.
 
 use scheduler::engine::interface::{ScalingSpec, ScalingWay, platform::scaling::Ratio};
 use serde::{Deserialize, Deserializer, de::Error};
 
 use crate::quantity::Duration;
 
-/// More vCPUs a core help nobody.
+/// No platform gains from more vCPUs per core.
 const RATIO_MOST: f64 = 16.0;
-/// Decisions are no nearer to each other: a few tasks must have ended in between.
+/// Shortest interval between decisions: a few tasks must have ended in between.
 const INTERVAL_LEAST_S: u64 = 1;
 
 /// `scaling:` of a platform.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scaling {
-    /// Who sees to it.
+    /// How the vCPU ratio is changed: by slots of pilots, or by the cloud's placement.
     #[serde(default = "slots")]
     pub by: ScalingWay,
-    /// vCPUs of a core at most (paper 003's C).
+    /// The most vCPUs per core (C in paper 003).
     #[serde(deserialize_with = "ratio_max")]
     ratio_max: Ratio,
-    /// The share of attempts that may fail (its epsilon).
+    /// Part of the attempts that may fail, in thousandths (epsilon in paper 003).
     #[serde(default = "errors_usual", deserialize_with = "errors_max")]
     errors_max: u32,
-    /// How often it is decided.
+    /// Time between two decisions.
     #[serde(default = "five_minutes", deserialize_with = "interval")]
     interval: Duration,
 }
 
 impl Scaling {
-    /// As the engine knows it.
+    /// Returns the settings in the engine's form.
     pub fn spec(&self) -> ScalingSpec {
         let Scaling { by, ratio_max, errors_max, interval } = *self;
         ScalingSpec { by, ratio_max, errors_max_permille: errors_max, interval: interval.0 }

@@ -1,4 +1,4 @@
-//! What an operator says of an account on a platform: which queue, who pays, what a node needs first.
+//! The fields of a platform that describe its site: queue, account, options and setup of a pilot's job.
 
 pub(crate) mod counted;
 pub(crate) mod host;
@@ -11,70 +11,71 @@ use crate::{
     cloud::Cloud,
 };
 
-/// How pilots of an account are asked for. Every field may be absent.
+/// How pilots of a platform are requested. Every field may be absent.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Site {
-    /// The partition, queue or class; `None`: the platform's default.
+    /// The partition, queue or class; `None`: the default of the batch system.
     pub queue: Option<String>,
-    /// Who pays.
+    /// The account that is charged.
     pub account: Option<String>,
-    /// More options of the submission, each a word of its own, like `--constraint=avx512`; keywords of
-    /// LoadLeveler, like `island_count = 1`.
+    /// Further options of the submission, each one word, like `--constraint=avx512`; for LoadLeveler keywords
+    /// like `island_count = 1`.
     pub options: Vec<String>,
-    /// Lines of shell that stand before the agent in the script: modules to load, folders to make.
+    /// Shell lines that the script runs before the agent: modules to load, folders to make.
     pub setup: Vec<String>,
-    /// Where the agent is on the platform's nodes; `None`: as on this host.
+    /// Path of the agent on the platform's nodes; `None`: the same as on this host.
     pub agent: Option<String>,
-    /// Where pilots keep their files, seen by all nodes; `None`: in the manager's folder, or in the home of
-    /// an account on another host.
+    /// Folder of the pilots' files, visible on all nodes; `None`: in the manager's folder, or in the home
+    /// directory of the account on another host.
     pub folder: Option<String>,
-    /// The account of this host that its pilots have; `None`: the manager's own.
+    /// The account of this host under which pilots run; `None`: the manager's own.
     pub run_as: Option<String>,
-    /// Whether tasks may have the manager's own account though it has several users.
+    /// Whether tasks may run under the manager's own account although the manager has several users.
     pub allows_shared_account: bool,
-    /// The host where the platform's commands are run, `[user@]host[:port]`; `None`: this one.
+    /// The host on which the platform's commands are run, `[user@]host[:port]`; `None`: this host.
     pub ssh: Option<String>,
-    /// What OpenSSH's configuration says of it is read here; `None`: `~/.ssh/config`.
+    /// Configuration file of OpenSSH for this host; `None`: `~/.ssh/config`.
     pub ssh_config: Option<String>,
-    /// What speaks SSH; `None`: the program `ssh` where this host has one.
+    /// The SSH client; `None`: the program `ssh` if this host has one.
     pub transport: Option<SshProgram>,
-    /// How its pilots reach the manager; `None`: through the tunnel where there is SSH, else directly.
+    /// How pilots reach the manager; `None`: through the tunnel if there is SSH, else directly.
     pub reach: Option<Reach>,
-    /// Words of its own for what other batch systems all call the same.
+    /// Names of resources that differ from site to site.
     pub resource_names: ResourceNames,
-    /// The project in a cloud, if that is what it is.
+    /// The cloud project, for adapter `openstack`.
     pub cloud: Option<Cloud>,
 }
 
-/// What each Grid Engine calls something else, and each LoadLeveler. Every field may be absent.
+/// Names of resources that each installation of Grid Engine or LoadLeveler chooses. Every field may be
+/// absent.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ResourceNames {
-    /// What gives a job of Grid Engine more than one core, all on one host.
+    /// The parallel environment that gives a Grid Engine job several cores on one host.
     pub parallel_environment: Option<String>,
-    /// The resource by which memory is asked for.
+    /// The resource that requests memory.
     pub memory_resource: Option<String>,
-    /// The resource by which GPUs are asked for.
+    /// The resource that requests GPUs.
     pub gpu_resource: Option<String>,
 }
 
-/// What speaks SSH.
+/// An SSH client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SshProgram {
-    /// The program `ssh` of this host: whatever `ssh HOST` does is done.
+    /// The program `ssh` of this host, with all of its configuration.
     Openssh,
     /// A library, for hosts without OpenSSH.
     Libssh2,
 }
 
-/// How pilots reach the manager.
+/// The way from pilots to the manager.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Reach {
-    /// At its own address.
+    /// Directly, at the manager's own address.
     Direct,
-    /// Through the SSH connection, by way of a relay on the host at its other end.
+    /// Through the SSH connection, with a relay on the remote host.
     Tunnel,
-    /// At this URL, that of a proxy or a forwarded port.
+    /// At this URL of a proxy or a forwarded port.
     At(String),
 }
 
@@ -100,23 +101,23 @@ pub(crate) fn reach<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option
     }
 }
 
-/// The cluster that an option of Slurm names, shortened or not: `--clusters=NAME`, `-M NAME`; `None`: it is another
-/// option.
+/// Returns the cluster that an option of Slurm names, abbreviated or not: `--clusters=NAME`, `-M NAME`;
+/// `None` for other options.
 pub fn slurm_cluster(option: &str) -> Option<&str> {
     if let Some((word, value)) = option.split_once('=').filter(|(word, _)| word.starts_with("--")) {
-        // `--cluster-constraint` is another, and `--c` may be many.
+        // `--cluster-constraint` is another option, and `--c` is ambiguous.
         return (word.len() > 3 && "--clusters".starts_with(word)).then_some(value.trim());
     }
     let (letter, value) = short_options(option, SLURM_FLAGS).pop()?;
     (letter == 'M').then_some(value?.trim())
 }
 
-/// Letters of `sbatch` that take no value.
+/// Letters of `sbatch` options that take no value.
 const SLURM_FLAGS: &str = "hHkOQsuvVWX";
-/// Those of `qsub`.
+/// Letters of `qsub` options that take no value.
 const PBS_FLAGS: &str = "fhIVxXz";
 
-/// The letters of `-QMhpc2` or `-N 4`, of which the last one may have a value.
+/// Returns the letters of `-QMhpc2` or `-N 4`; the last one may have a value.
 fn short_options<'o>(option: &'o str, flags: &str) -> Vec<(char, Option<&'o str>)> {
     let letters = option.strip_prefix('-').filter(|letters| !letters.starts_with('-')).unwrap_or("");
     let mut found = Vec::new();
@@ -131,8 +132,8 @@ fn short_options<'o>(option: &'o str, flags: &str) -> Vec<(char, Option<&'o str>
     found
 }
 
-/// Why an option cannot be used though it is none of ours: its jobs would be where no listing shows them, or on
-/// several hosts.
+/// Returns why an option cannot be used although Pilotfish does not set it: it would put jobs where no
+/// listing shows them, or on several hosts.
 pub(crate) fn leads_astray(adapter: &str, option: &str) -> Option<&'static str> {
     let is_name = |name: &str| {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
@@ -165,9 +166,9 @@ pub(crate) fn leads_astray(adapter: &str, option: &str) -> Option<&'static str> 
     }
 }
 
-/// Whether an option of a batch system's submission is one by which pilots are found again: another name or user,
-/// several jobs of one, another script; or one that drops ours, submits nothing or waits
-/// for the job's end. Slurm takes long options that are shortened.
+/// Returns whether an option is reserved for Pilotfish: it changes the name, user, script or number of jobs
+/// by which pilots are found again, drops our options, submits nothing, or waits for the job's end. Slurm
+/// accepts abbreviated long options.
 pub(crate) fn is_said_by_us(adapter: &str, option: &str) -> bool {
     let ours: &[&str] = match adapter {
         "slurm" => &[
@@ -196,15 +197,15 @@ pub(crate) fn is_said_by_us(adapter: &str, option: &str) -> bool {
         _ => &[],
     };
     if adapter == "gridengine" {
-        // Its words have one dash, too, and an option may be several of them.
+        // Grid Engine's options also have one dash, and an option may be several words.
         let words: Vec<&str> = option.split_whitespace().collect();
         let is_trial = words.windows(2).any(|pair| pair[0] == "-w" && ["v", "p"].contains(&pair[1]));
         return is_trial || words.iter().any(|word| ours.contains(word));
     }
     let word = option.split([' ', '=']).next().unwrap_or(option);
     if word.starts_with("--") {
-        // A beginning of one of ours; whole options that are such a beginning there are none. After `--` there are no
-        // options any more.
+        // An abbreviation of one of our options; no whole option is such an abbreviation. Options end at
+        // `--`.
         return ours.iter().any(|ours| ours.starts_with(word));
     }
     let flags = if adapter == "slurm" { SLURM_FLAGS } else { PBS_FLAGS };
@@ -230,7 +231,7 @@ pub(crate) fn options<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<
     Ok(words)
 }
 
-/// Keywords that say what a pilot's job is, and where it ends in the file.
+/// Keywords that make a job a pilot's job, or that end its description (`queue`).
 const KEYWORDS_OF_OURS: [&str; 11] = [
     "queue",
     "executable",
@@ -245,7 +246,8 @@ const KEYWORDS_OF_OURS: [&str; 11] = [
     "task_geometry",
 ];
 
-/// `keyword = value` of LoadLeveler, whose value does not go on in the next line.
+/// Returns whether `option` is a `keyword = value` of LoadLeveler whose value does not continue on the next
+/// line.
 pub(crate) fn is_keyword(option: &str) -> bool {
     let Some((keyword, value)) = option.split_once('=') else { return false };
     let keyword = keyword.trim().to_ascii_lowercase();
@@ -255,7 +257,7 @@ pub(crate) fn is_keyword(option: &str) -> bool {
     is_word && !value.trim().is_empty() && !value.trim_end().ends_with('\\')
 }
 
-/// Whether it is for the site to say: not what makes the job a pilot's.
+/// Returns whether the site may set the keyword: it is none of `KEYWORDS_OF_OURS`.
 pub(crate) fn is_of_the_site(option: &str) -> bool {
     let keyword = option.split('=').next().unwrap_or("").trim();
     !KEYWORDS_OF_OURS.iter().any(|ours| ours.eq_ignore_ascii_case(keyword))

@@ -1,4 +1,4 @@
-//! Stores of objects and file servers, as `manager.yaml` names them for jobs.
+//! File stores that `manager.yaml` defines for jobs.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use crate::site::{self, SshProgram};
 
-/// The fields of a store.
+/// The fields of a file store.
 pub const FIELDS: [&str; 14] = [
     "name",
     "kind",
@@ -28,59 +28,59 @@ pub const FIELDS: [&str; 14] = [
     "transport",
 ];
 
-/// A store that jobs may name.
+/// A file store that jobs may use.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(try_from = "StoreForm")]
 pub struct StoreProfile {
-    /// As in `store://NAME/PATH`.
+    /// The name in `store://NAME/PATH`.
     pub name: String,
-    /// Whose jobs may; `None`: everybody's.
+    /// Users whose jobs may use the store; `None`: all users.
     pub users: Option<Vec<String>>,
-    /// All paths are below it; empty: the store's top.
+    /// Folder above all paths; empty: the top of the store.
     pub folder: String,
-    /// What it is.
+    /// Its kind and address.
     pub kind: StoreKind,
 }
 
-/// What a store is, and how it is reached.
+/// The kind of a file store, and how it is reached.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum StoreKind {
-    /// A bucket.
+    /// A bucket of an S3 service.
     S3 {
-        /// `https://…`; `None`: Amazon's.
+        /// Address of the service, `https://…`; `None`: Amazon's.
         endpoint: Option<String>,
-        /// Its region.
+        /// The bucket's region.
         region: String,
-        /// Its name.
+        /// The bucket's name.
         bucket: String,
-        /// The access key and the file with the secret one; `None`: as the environment of the manager says (`AWS_…`).
+        /// The access key and the file with the secret key; `None`: from the manager's environment (`AWS_…`).
         keys: Option<(String, PathBuf)>,
     },
-    /// A container of OpenStack's.
+    /// A container of OpenStack Swift.
     Swift {
-        /// The account, as `https://…/v1/AUTH_…`.
+        /// URL of the account: `https://…/v1/AUTH_…`.
         endpoint: String,
-        /// Its name.
+        /// The container's name.
         container: String,
-        /// The file with the account's Temp-URL-Key.
+        /// File with the account's Temp-URL-Key.
         secret_file: PathBuf,
     },
-    /// A server of HTTP that asks who enters.
+    /// An HTTP server, with or without authentication.
     Http {
-        /// `https://…`, below which its files are.
+        /// URL of its top folder, `https://…`.
         endpoint: String,
-        /// The user's name, whose password the secret is; `None`: the secret is a token.
+        /// The user whose password is the secret; `None`: the secret is a token.
         user: Option<String>,
-        /// The file with the password or the token; `None`: everybody may enter.
+        /// File with the password or the token; `None`: no authentication.
         secret_file: Option<PathBuf>,
     },
-    /// A host's files.
+    /// The files of a host, by SFTP.
     Sftp {
-        /// `[user@]host[:port]`.
+        /// The host: `[user@]host[:port]`.
         ssh: String,
-        /// Instead of `~/.ssh/config`.
+        /// Configuration file of OpenSSH; `None`: `~/.ssh/config`.
         ssh_config: Option<String>,
-        /// What speaks SSH; `None`: the program `ssh` where this host has one.
+        /// The SSH client; `None`: the program `ssh` if this host has one.
         transport: Option<SshProgram>,
     },
 }
@@ -114,7 +114,7 @@ struct StoreForm {
 }
 
 impl StoreKind {
-    /// Its word in `manager.yaml`.
+    /// Returns the kind's name in `manager.yaml`.
     pub fn word(&self) -> &'static str {
         match self {
             StoreKind::S3 { .. } => "s3",
@@ -126,7 +126,7 @@ impl StoreKind {
 }
 
 impl StoreProfile {
-    /// Where it is, for people.
+    /// Returns the store's address, for messages.
     pub fn at(&self) -> String {
         let top = match &self.kind {
             StoreKind::S3 { endpoint, bucket, .. } => {
@@ -140,7 +140,7 @@ impl StoreProfile {
         format!("{top}{slash}{}", self.folder)
     }
 
-    /// Whether this user's jobs may name it.
+    /// Returns whether jobs of `user` may use the store.
     pub fn is_for(&self, user: &str) -> bool {
         self.users.as_ref().is_none_or(|users| users.iter().any(|held| held == user))
     }
@@ -156,7 +156,7 @@ impl TryFrom<StoreForm> for StoreProfile {
         }
         form.check_fields()?;
         let folder = form.folder.unwrap_or_default();
-        // On a host an absolute one is meant, else what is below the home.
+        // On a host the folder may be absolute; a relative one is below the home directory.
         let below = if form.kind == Kind::Sftp { folder.trim_start_matches('/') } else { &folder };
         if !below.is_empty() && safe_relative(below).is_none() {
             let kind = if form.kind == Kind::Sftp { "a path" } else { "a path that does not begin with `/`" };
@@ -208,7 +208,7 @@ impl TryFrom<StoreForm> for StoreProfile {
                         "found `user` of `{name}` and no `secret_file`; name a file with the user's password"
                     ));
                 }
-                // It would be a part of each file's address.
+                // They would be part of each file's address.
                 let plain = |value: &String| !value.contains(['?', '#']);
                 let endpoint = Some(address(needed("endpoint", form.endpoint)?)?).filter(plain);
                 StoreKind::Http {
@@ -230,7 +230,7 @@ impl TryFrom<StoreForm> for StoreProfile {
 }
 
 impl StoreForm {
-    /// Fields that stores of another kind have.
+    /// Refuses fields that only other kinds of stores have.
     fn check_fields(&self) -> Result<(), String> {
         let said = [
             ("endpoint", self.endpoint.is_some(), &[Kind::S3, Kind::Swift, Kind::Http][..]),

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Deserializer, de::Error};
 
-/// The name of a queue or an account, as it goes into a command line.
+/// Reads the name of a queue or an account for a command line.
 pub(crate) fn word<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     let word = String::deserialize(deserializer)?;
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.@:+,".contains(c);

@@ -1,54 +1,54 @@
-//! Why a pilot ends without having left.
+//! The errors that end a pilot.
 
 use std::{io, path::PathBuf};
 
 use crate::session::{arrival::OpenSpoolError, client::ClientError, spool::SpoolError};
 
-/// Why a pilot ends without having left properly.
+/// The reason why a pilot ends without leaving properly.
 #[derive(Debug, thiserror::Error)]
 pub enum DriverError {
-    /// The manager will not have us, or cannot be spoken to.
+    /// The manager refuses the pilot or cannot be reached.
     #[error(transparent)]
     Client(#[from] ClientError),
     /// The pilot's folder cannot be used.
     #[error("the pilot's folder {path:?} cannot be used: {source}")]
     Folder {
-        /// Which.
+        /// The folder.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// No spool.
+    /// The spool cannot be used.
     #[error(transparent)]
     Spool(#[from] SpoolError),
-    /// Threads, signals or timers of the system are not to be had.
+    /// The system gives no thread, signal handler or timer.
     #[error("the node gives the pilot no {what}: {source}")]
     System {
-        /// What was asked for.
+        /// The resource that was needed.
         what: &'static str,
-        /// Why not.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// Told to end before the manager answered.
+    /// The pilot had to end before the manager answered.
     #[error("the pilot has to end, and the manager at {url} has not answered")]
     NotRegistered {
-        /// Where.
+        /// The manager's address.
         url: String,
     },
-    /// The process we were to watch has ended.
+    /// The process that the pilot watches has ended.
     #[error("process {pid}, which the pilot was to watch, has ended")]
     Abandoned {
-        /// Its number.
+        /// Its process id.
         pid: u32,
     },
-    /// The end came before all was reported.
+    /// The pilot had to end before all results were acknowledged.
     #[error("the pilot ends with {n_reports} reports that the manager at {url} has not acknowledged")]
     Unreported {
-        /// Where.
+        /// The manager's address.
         url: String,
-        /// How many.
+        /// Number of reports without acknowledgement.
         n_reports: usize,
     },
 }

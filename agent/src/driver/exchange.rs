@@ -1,4 +1,4 @@
-//! The pilot's exchanges with the manager: pulls, troubles, registering again, good-bye.
+//! The pilot's exchanges with the manager: pulls, errors, registering again, leaving.
 
 use std::time::{Duration, Instant};
 
@@ -15,11 +15,11 @@ use crate::session::{
     client::{ClientError, backoff},
 };
 
-/// While all slots are busy a report is followed by the next one after this time, with what has ended
-/// until then: one exchange for each task would cost more than the task's process.
+/// Interval between reports while all slots are busy. Each report has the results of all tasks that have
+/// ended since the last one: one exchange for each task would cost more than the task's process.
 const REPORT_INTERVAL: Duration = Duration::from_millis(5);
-/// … and after this time while tasks wait here too: nothing is gained by asking for more. A tenth of
-/// what is sent ahead, and as much as a crash of the node makes the manager forget.
+/// Interval between reports while tasks are also queued here: the pilot gains nothing from a pull then. It is
+/// a tenth of the prefetched work, and the time whose results a crash of the node may lose.
 const REPORT_INTERVAL_SUPPLIED: Duration = Duration::from_millis(25);
 
 impl Driver {
@@ -48,13 +48,13 @@ impl Driver {
             News::Moved(moved) => self.on_moved(moved),
             News::Told(told) => self.on_told(told),
             News::Wrote(pieces) => self.on_wrote(pieces),
-            // The next failed pull tries it again.
+            // The next failed pull registers again.
             News::NotRegistered(_) => self.is_registering = false,
         }
         Ok(())
     }
 
-    /// An answer that only acknowledges may wait: until it is taken, the core lets results gather.
+    /// Handles an answer. Holds back an answer that only acknowledges: results gather until the core has it.
     fn take_answer(&mut self, lane: Lane, answer: Box<PullAnswer>) {
         let is_supplied = self.core.has_queued();
         let interval = if is_supplied { REPORT_INTERVAL_SUPPLIED } else { REPORT_INTERVAL };
@@ -73,7 +73,7 @@ impl Driver {
         }
     }
 
-    /// Tries again later. `is_about_us`: it is not only the report that was refused.
+    /// Retries later. `is_about_us`: the manager refused the pilot, not only the report.
     fn on_trouble(&mut self, lane: Lane, error: ClientError, is_about_us: bool) -> Result<(), DriverError> {
         if matches!(error, ClientError::WrongVersion { .. }) {
             return Err(error.into());
@@ -87,7 +87,7 @@ impl Driver {
             self.spool.spill();
         }
         if error.is_final() && is_about_us && !self.is_registering {
-            // The session is void: perhaps the manager has been moved or restored.
+            // The session is invalid: the manager may have been moved or restored from a backup.
             tracing::info!(%error, "registering again");
             self.is_registering = true;
             let (client, news, token) = (self.client.clone(), self.news.clone(), self.join.token.clone());
@@ -97,14 +97,14 @@ impl Driver {
                     Ok(answer) => News::Registered(Box::new(answer)),
                     Err(error) => News::NotRegistered(error),
                 };
-                // Nobody hears it only when the pilot has ended.
+                // The receiver is gone only when the pilot has ended.
                 let _ = news.send(answered);
             });
         }
         let news = self.news.clone();
         tokio::spawn(async move {
             tokio::time::sleep(wait).await;
-            // As above.
+            // The receiver is gone only when the pilot has ended.
             let _ = news.send(News::RetryDue { lane });
         });
         Ok(())
@@ -114,7 +114,7 @@ impl Driver {
         self.session = answer.session.clone();
         self.pilot = answer.registered.pilot;
         self.files.set_session(self.pilot, &answer.session);
-        // Numbers that a pilot before us has used are used up.
+        // Report numbers of an earlier pilot in this folder must not be used again.
         let used = self.spool.numbers().last().unwrap_or(0);
         self.handle(PilotEvent::Registered { acknowledged: answer.registered.acknowledged.max(used) });
     }
@@ -134,12 +134,12 @@ impl Driver {
                 Ok(answer) => News::Answered { lane, answer: Box::new(answer) },
                 Err(error) => News::Trouble { lane, report, error },
             };
-            // Nobody hears it only when the pilot has ended.
+            // The receiver is gone only when the pilot has ended.
             let _ = news.send(answered);
         });
     }
 
-    /// A report from the spool; one that cannot be read gives its tasks back.
+    /// Returns a report from the spool; if it cannot be read, a report that gives its tasks back.
     fn kept(&mut self, number: u64) -> Option<Report> {
         self.spool.read(number).or_else(|| {
             let report = self.core.returning(number)?;
@@ -152,7 +152,8 @@ impl Driver {
         })
     }
 
-    /// A report that was refused for what it is would be refused for ever, and block all after it.
+    /// Shortens a report that was refused for its contents: it would be refused for ever and block all later
+    /// reports.
     fn reduce(&mut self, number: u64, error: &ClientError) {
         let Some(report) = self.kept(number) else { return };
         match report.reduced() {
@@ -170,7 +171,7 @@ impl Driver {
             let mut n_failed = 0;
             while let Err(error) = self.client.leave(&self.session, &request).await {
                 if error.is_final() {
-                    // It has forgotten us already, which is what leaving is for.
+                    // The manager has already forgotten the pilot, as it would after leaving.
                     return tracing::debug!(%error, "left without an answer");
                 }
                 n_failed += 1;

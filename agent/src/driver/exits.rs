@@ -1,4 +1,4 @@
-//! What follows when a task's process has ended: its place is free, and the core hears how it was.
+//! Handles the end of a task's process: frees its place and reports the end to the core.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use super::{Driver, Running, suspects, time_of};
 use crate::spawn::{Exit, Outcome};
 
 impl Driver {
-    /// A process has ended. What its platform may have ended is held back until that is known.
+    /// Handles the end of a process; holds it back if the platform may have caused it.
     pub(super) fn on_news_of(&mut self, mut exit: Exit) {
         let had_company = self.core.n_running() > 1;
         let Some(running) = self.running.get_mut(&exit.token) else { return };
@@ -44,7 +44,7 @@ impl Driver {
         }
     }
 
-    /// A process is gone whose end is not judged yet: other tasks may have what it had.
+    /// Frees the place of a process whose end is held back, for other tasks.
     fn slot_comes_free(&mut self, token: u64, task: TaskId) {
         let n_running = self.core.n_running();
         if let Some(place) = self.running.get_mut(&token).and_then(|running| running.place.take()) {
@@ -56,14 +56,15 @@ impl Driver {
         }
     }
 
-    /// The pilot was signalled: those that are held back were signalled with it. Returns whether a signal had ended any.
+    /// Handles all held-back ends when the pilot is signalled. Returns whether a signal had ended any of the
+    /// tasks.
     pub(super) fn judge_suspects(&mut self) -> bool {
         let are_any = self.suspects.is_any_by_signal();
         self.suspects.take_all().into_iter().for_each(|exit| self.on_exit(exit));
         are_any
     }
 
-    /// The pilot has lived on: what is due were the programs' own ends.
+    /// Handles the ends that are due as the programs' own, because the pilot has lived on.
     pub(super) fn believe_suspects(&mut self, now: Instant) {
         self.suspects.take_due(now).into_iter().for_each(|exit| self.on_exit(exit));
     }
@@ -73,14 +74,15 @@ impl Driver {
         self.jobs.get(&job).is_some_and(|job| job.is_success(*code))
     }
 
-    /// Whether a process ended within a moment of the signal to the pilot.
+    /// Returns whether a process ended at most [`suspects::WINDOW`] after the pilot's signal, or before it.
     fn ended_with_signal(&self, exit: &Exit) -> bool {
         self.signalled_at.is_some_and(|signalled| ended_at(exit) <= signalled + suspects::WINDOW)
     }
 
-    /// Whether the platform ended the process that way: by a signal, or after it signalled the pilot by whatever the
-    /// program makes of the same signal, which may take the time that a host gives before it goes. One that fails by
-    /// itself then runs once more elsewhere, and so does one that may have been cut short.
+    /// Returns whether the end of a process counts as preemption: by a signal of the platform, or after the
+    /// pilot's signal by any failure or by a success that may have been cut short. A program may take all the
+    /// time that the host allows to react to the signal. A program that failed by itself then runs once more
+    /// elsewhere.
     fn is_the_platforms(&self, job: JobId, exit: &Exit) -> bool {
         let Some(signalled) = self.signalled_at else { return false };
         if self.is_success(job, &exit.outcome) {
@@ -90,7 +92,8 @@ impl Driver {
         suspects::may_be_the_platforms(&exit.outcome) || is_failed
     }
 
-    /// How a killed process that had not more than its share of memory ended: by what others on the node took.
+    /// Returns the failure of a task that was killed for lack of memory while it held less than its share of
+    /// memory.
     fn neighbours_took_memory(&self, exit: &Exit, running: &Running) -> Option<Ending> {
         let Resources { cores, memory_bytes, .. } = self.arrival.capacity;
         let share = memory_bytes / u64::from(cores.max(1)) * u64::from(running.n_cores);
@@ -106,7 +109,8 @@ impl Driver {
         Some(Ending::Failed(FailureKind::Node { what }))
     }
 
-    /// Of those that waited in the slot of another one nobody knows how long they took to begin: nothing is said.
+    /// Adds the I/O and the start time of a task. Skips tasks that waited behind another one, whose start
+    /// time is unknown.
     fn note_effort(&mut self, running: &Running, exit: &Exit) {
         let Some(begun_at) = running.begun_at else { return };
         let job = running.task.job;
@@ -138,7 +142,7 @@ impl Driver {
         self.outputs.forget(exit.token);
         self.note_effort(&running, &exit);
         self.note_starved(&running, &exit);
-        // A program that outlived the signal to its whole batch job was killed before that job is.
+        // A program that outlives the signal to its batch job is killed before the batch job is.
         let is_killed_late = self.has_given_up
             && self.signalled_at.is_some()
             && self.arrival.node.batch_id.is_some()
@@ -169,7 +173,7 @@ impl Driver {
         let ending = if is_the_platforms {
             Ending::Failed(FailureKind::Preempted)
         } else if exit.is_out_of_memory {
-            // No limit of its own, but all memory that there is.
+            // The task had no limit of its own; the node's memory ran out.
             by_neighbours.unwrap_or(Ending::Failed(FailureKind::MemoryLimit { limit_bytes: 0 }))
         } else {
             ending(exit.outcome, running.time_limit, running.resources_bytes)
@@ -187,7 +191,7 @@ fn ended_at(exit: &Exit) -> Instant {
     exit.started + Duration::from_micros(exit.wall_us)
 }
 
-/// How a process's end looks to the core.
+/// Returns a process's end in the core's form.
 fn ending(outcome: Outcome, time_limit: Option<Span>, limit_bytes: u64) -> Ending {
     match outcome {
         Outcome::Code(code) => Ending::Exited(code),

@@ -1,4 +1,4 @@
-//! Files of tasks: which folder has them, who brings and delivers them. What is brought when, the core says.
+//! Files of tasks: their folders and the stager. The core decides when files are staged.
 
 use std::{
     collections::HashMap,
@@ -27,15 +27,15 @@ use crate::{
     tasks::LearnedJob,
 };
 
-/// Names the folder of the cache, for all pilots of a user on the node; `{tag}` in it is each pilot's own.
+/// Names the cache folder, shared by all pilots of a user on the node; `{tag}` in it makes it a pilot's own.
 const FOLDER_VARIABLE: &str = "PILOTFISH_CACHE";
-/// Names its bound, like 50GiB.
+/// Names the size limit of the cache, like `50GiB`.
 const SIZE_VARIABLE: &str = "PILOTFISH_CACHE_SIZE";
-/// The first word of the name of the folder for what a full cache has no room for, in the pilot's own.
+/// First word of the name of a folder in the pilot's own folder, for files that do not fit a full cache.
 const OVERFLOW: &str = "overflow";
 
-/// The cache: what the environment says, which a platform's `setup` may set; else beside the folders of the
-/// platform's pilots, one for each node.
+/// Returns the place of the cache: from the environment, which a platform's `setup` may set; else beside the
+/// folders of the platform's pilots, one for each node.
 pub(super) fn cache_place(
     join: &JoinDocument,
     place: &str,
@@ -65,18 +65,17 @@ pub(super) fn cache_place(
     CachePlace { folder: said.unwrap_or_else(beside), bytes_max, own, overflow }
 }
 
-/// The uppermost folder of a path whose name has the tag in it.
+/// Returns the uppermost folder of a path whose name contains the tag.
 fn folder_of_tag(template: &str, tag: &str) -> Option<PathBuf> {
     let (before, after) = template.split_once("{tag}")?;
     let (suffix, _) = after.split_once('/').unwrap_or((after, ""));
     Some(PathBuf::from(format!("{before}{{tag}}{suffix}").replace("{tag}", tag)))
 }
 
-/// Has caches removed that killed pilots of this host have left, each with its own folder. That may take long, so a thread
-/// does it.
+/// Starts a thread that removes the caches of killed pilots of this host; this may take long.
 ///
 /// # Errors
-/// No thread is left.
+/// The thread cannot be started.
 pub(super) fn remove_dead_caches(
     join: &JoinDocument,
     place: &str,
@@ -93,27 +92,27 @@ pub(super) fn remove_dead_caches(
     thread::Builder::new().name("pilotfish-caches".into()).spawn(remove).map(drop)
 }
 
-/// Tasks whose files are on their way or in their folders.
+/// The input files and folders of tasks.
 pub(super) struct Files {
     cache: CachePlace,
-    /// Started for the first task that has files.
+    /// Started for the first task with files.
     stager: Option<Stager>,
     n_ever: u64,
-    /// Files that were brought, or are, and where to: by the stager's number for it.
+    /// Token and folder of the input files of each task that has not started.
     staged: HashMap<TaskId, (u64, PathBuf)>,
-    /// Whether others may ask for tasks.
+    /// Whether other pilots may ask for tasks.
     meets_others: bool,
-    /// Who has asked for some, and waits for an answer.
+    /// Answer channel of the other pilot that asked for tasks.
     asked: Option<oneshot::Sender<u64>>,
-    /// Folders of tasks that have just ended, and of those whose files are on their way.
+    /// Folders of ended tasks, and of tasks whose output files are being delivered.
     left: HashMap<TaskId, Left>,
 }
 
 struct Left {
     folder: Option<PathBuf>,
-    /// Under which files were brought.
+    /// The stager's token for input files.
     staged: Option<u64>,
-    /// Under which files are delivered.
+    /// The stager's token for output files.
     delivered: Option<u64>,
 }
 
@@ -123,31 +122,32 @@ impl Files {
         Files { cache, stager: None, n_ever: 0, staged, meets_others: false, asked: None, left }
     }
 
-    /// The folder of a task that begins, and the stager's number for its files.
+    /// Takes the folder of a starting task and the stager's token for its files.
     pub(super) fn take_staged(&mut self, task: TaskId) -> Option<(u64, PathBuf)> {
         self.staged.remove(&task)
     }
 
-    /// A task has ended: its folder is there until [`Driver::clean_left`], or until its files are delivered.
+    /// Keeps the folder of an ended task until [`Driver::clean_left`], or until its output files are
+    /// delivered.
     pub(super) fn left(&mut self, task: TaskId, folder: Option<PathBuf>, staged: Option<u64>) {
         if folder.is_some() || staged.is_some() {
             self.left.insert(task, Left { folder, staged, delivered: None });
         }
     }
 
-    /// Bytes that have moved since this was asked last, by job.
+    /// Returns the bytes transferred since the last call, by job.
     pub(super) fn take_moved(&self) -> Vec<(JobId, MovedBytes)> {
         self.stager.as_ref().map(Stager::take_moved).unwrap_or_default()
     }
 
-    /// Others may have changed what can be taken here.
+    /// Updates the number of tasks that other pilots may take.
     pub(super) fn set_n_to_take(&self, core: &PilotCore, now: Time) {
         if let Some(stager) = self.stager.as_ref().filter(|_| self.meets_others) {
             stager.set_n_to_take(core.n_to_take(now));
         }
     }
 
-    /// The pilot has a new session.
+    /// Sets the session of the pilot.
     pub(super) fn set_session(&self, pilot: PilotId, session: &str) {
         if let Some(stager) = &self.stager {
             stager.set_session(pilot, session);
@@ -156,7 +156,8 @@ impl Files {
 }
 
 impl Driver {
-    /// The stager, started when it is first needed; a node that cannot have one cannot have tasks with files.
+    /// Returns the stager and a new token. Starts the stager at first use; without it no task with files can
+    /// run here.
     fn stager(&mut self) -> Result<(&Stager, u64), FailureKind> {
         let stager = match self.files.stager.take() {
             Some(stager) => stager,
@@ -170,7 +171,7 @@ impl Driver {
                 };
                 let news = self.news.clone();
                 let tell = move |moved| {
-                    // The loop is gone only when the pilot ends; then nobody wants to know.
+                    // The receiver is gone only when the pilot ends; then no event is needed.
                     let _ = news.send(News::Moved(moved));
                 };
                 Stager::start(&settings, &self.session, tell).map_err(|error| {
@@ -252,7 +253,7 @@ impl Driver {
         }
     }
 
-    /// Others may ask for tasks from now on, or none of them does any more.
+    /// Allows or forbids requests of other pilots for tasks.
     pub(super) fn meet(&mut self, is_wanted: bool) {
         self.files.meets_others = is_wanted;
         if is_wanted && let Err(error) = self.stager() {
@@ -260,7 +261,7 @@ impl Driver {
         }
     }
 
-    /// Finds out who has what these tasks read.
+    /// Finds out where the input files of the tasks are.
     pub(super) fn look(&mut self, job: JobId, tasks: TaskSet) -> Option<PilotEvent> {
         let file = |input: TaskInput| Some((input.sha256?, input.bytes.unwrap_or(0)));
         let of_task = |learned: &LearnedJob, index| {
@@ -290,11 +291,11 @@ impl Driver {
         }
     }
 
-    /// Who has asked for tasks is told how many are on their way.
+    /// Answers the pilot that asked for tasks with the number of tasks on their way to it.
     pub(super) fn gave(&mut self, thief: PilotId, n_tasks: u64) {
         tracing::debug!(%thief, n_tasks, "gave tasks to another pilot");
         if let Some(answer) = self.files.asked.take() {
-            // Whoever is not there any more gets them all the same.
+            // If that pilot is gone, it gets the tasks all the same.
             let _ = answer.send(n_tasks);
         }
     }
@@ -309,14 +310,14 @@ impl Driver {
         }
     }
 
-    /// A task's folder is needed no more, unless its files are being delivered.
+    /// Removes a task's folder, unless its output files are being delivered.
     pub(super) fn clean_left(&mut self, task: TaskId) {
         if self.files.left.get(&task).is_some_and(|left| left.delivered.is_none()) {
             self.unstage(task);
         }
     }
 
-    /// Removes a folder, and lets go of what was brought there.
+    /// Removes a folder and releases the input files in it.
     pub(super) fn clean(&mut self, folder: Option<PathBuf>, files: Option<u64>) {
         if let (Some(stager), Some(token)) = (&self.files.stager, files) {
             stager.release(token);
@@ -326,7 +327,7 @@ impl Driver {
         }
     }
 
-    /// Files have come or gone. What was not wanted any more meanwhile is not told.
+    /// Handles an event of the stager. Ignores files that have been withdrawn meanwhile.
     pub(super) fn on_moved(&mut self, moved: Moved) {
         match moved {
             Moved::Staged { task, token, result } => {
@@ -354,7 +355,7 @@ impl Driver {
                 self.handle(PilotEvent::AskedFor { thief });
             }
         }
-        // The slot that waited for it, or the manager for the result.
+        // A slot may have waited for the files, or the manager for the result.
         self.release();
     }
 }

@@ -1,5 +1,5 @@
-//! What running tasks have written is also put on the node's disk once a second, for who looks after a pilot
-//! that was killed. Tasks of less than a second cost nothing here.
+//! Saves the output of running tasks to the node's disk once a second, for a later look at a pilot that was
+//! killed. Tasks of less than a second cost nothing here.
 
 use std::{
     collections::HashMap,
@@ -17,21 +17,21 @@ use crate::{
     spawn::{Peek, Peeked},
 };
 
-/// How often, and how long a task must have run.
+/// Interval between two saves, and the time that a task must have run before the first one.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// See the module.
+/// The saved output of running tasks.
 pub(super) struct Outputs {
     file: OutputFile,
-    /// How far each running task's streams are on the disk.
+    /// Number of saved bytes of each running task's streams, by token.
     known: HashMap<u64, [u64; 2]>,
     due_at: Option<Instant>,
-    /// It is being looked what they have written since.
+    /// Whether new output is being collected.
     is_looking: bool,
 }
 
 impl Outputs {
-    /// Of a pilot in its folder.
+    /// Returns an empty state for `pilot`, with its file in `folder`.
     pub(super) fn new(folder: &Path, pilot: PilotId) -> Outputs {
         Outputs {
             file: OutputFile::new(folder, pilot.0),
@@ -41,7 +41,7 @@ impl Outputs {
         }
     }
 
-    /// A task has begun.
+    /// Schedules a save, because a task has started.
     pub(super) fn arm(&mut self) {
         if self.is_looking {
             return;
@@ -49,26 +49,26 @@ impl Outputs {
         self.due_at.get_or_insert_with(|| Instant::now() + INTERVAL);
     }
 
-    /// When to look next.
+    /// Returns the time of the next save.
     pub(super) fn due_at(&self) -> Option<Instant> {
         self.due_at
     }
 
-    /// That task has ended: its report has all that it wrote.
+    /// Forgets an ended task: its report has all of its output.
     pub(super) fn forget(&mut self, token: u64) {
         if self.known.remove(&token).is_some() && self.known.is_empty() {
             self.file.empty();
         }
     }
 
-    /// All is told.
+    /// Removes the file, because all output is reported.
     pub(super) fn remove(&mut self) {
         self.file.remove();
     }
 }
 
 impl Driver {
-    /// Looks at what tasks have written that have run for a while.
+    /// Collects new output of the tasks that have run for a while.
     pub(super) fn keep_outputs(&mut self) {
         (self.outputs.due_at, self.outputs.is_looking) = (None, true);
         let now = Instant::now();
@@ -82,7 +82,7 @@ impl Driver {
             let tell = Box::new(move |Peeked { streams: [(stdout_at, stdout), (stderr_at, stderr)] }| {
                 let written = TaskOutput { index: task.index, stdout, stderr };
                 let tail = Tail { job: task.job, attempt, run: token, stdout_at, stderr_at, written };
-                // Nobody hears it only when the pilot has ended.
+                // The receiver is gone only when the pilot has ended.
                 let _ = tell.send((token, tail));
             });
             self.spawner.peek(Peek { token, slot: running.slot, from, n_max: PIECE_BYTES_MAX, tell });
@@ -96,12 +96,12 @@ impl Driver {
                     pieces.push((token, tail));
                 }
             }
-            // As above.
+            // The receiver is gone only when the pilot has ended.
             let _ = news.send(News::Wrote(pieces));
         });
     }
 
-    /// Puts that on the disk, unless its task has ended meanwhile.
+    /// Writes collected output to the disk, except that of tasks that have ended meanwhile.
     pub(super) fn on_wrote(&mut self, mut pieces: Vec<(u64, Tail)>) {
         self.outputs.is_looking = false;
         pieces.retain(|(token, _)| self.running.contains_key(token));

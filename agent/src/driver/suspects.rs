@@ -1,14 +1,15 @@
-//! Ends of tasks that may be the platform's doing. A batch system, a host that shuts down or a memory killer of
-//! the site signals all processes of a pilot, and tasks end before the pilot hears of it, or before it is killed
-//! itself. Such an end is no failure of the program, so it is held back until the pilot has lived on for a moment.
-//! If the pilot is signalled meanwhile, its platform ended the task. If it is killed, it has reported nothing, and
-//! the manager counts the task as lost with its pilot.
+//! Ends of tasks that the platform may have caused. A batch system, a host that shuts down or a site's memory
+//! killer signals all processes of a pilot, and tasks may end before the pilot gets the signal or is killed
+//! itself. Such an end is no failure of the program, so it is held back for a moment. If the pilot is
+//! signalled meanwhile, the platform ended the task. If the pilot is killed, it has reported nothing, and the
+//! manager counts the task as lost with its pilot.
 //!
-//! A success may be the platform's doing, too. A script whose running step is ended by the signal goes on with its next
-//! one, and ends with success before the signal reaches the script itself. So a success that comes within a moment of
-//! the pilot's own signal is no proof, and that of a task of some length waits for a part of the time that it took.
+//! The platform may also cause a success. If the signal ends the running step of a script, the script may go
+//! on with its next step and end with success before the signal reaches the script itself. So a success
+//! within a moment of the pilot's own signal proves nothing, and the success of a task that is not very short
+//! is held back for a part of the task's runtime.
 //!
-//! The slot of such a task is free at once; only what came of the task waits.
+//! The slot of a held-back task is free at once; only its result waits.
 
 use std::{
     collections::VecDeque,
@@ -19,28 +20,28 @@ use scheduler::results::FAILURES_HELD_BACK;
 
 use crate::spawn::{Exit, Outcome};
 
-/// A pilot is signalled, or killed, within this time after its tasks.
+/// Time within which a pilot is signalled or killed after its tasks.
 pub(super) const WINDOW: Duration = Duration::from_secs(3);
 
-/// A program that catches the signal which all processes get may end by any code, but the pilot has the same signal
-/// within this time.
+/// A program that catches the signal to all processes may end with any exit code, but the pilot gets the same
+/// signal within this time.
 const CAUGHT: Duration = Duration::from_micros(FAILURES_HELD_BACK.0);
 
-/// A success that comes within this time after the pilot's signal may be that of a program that was cut short.
+/// A success within this time after the pilot's signal may come from a program that was cut short.
 const CUT_SHORT: Duration = Duration::from_secs(1);
 
-/// The same if the program got the signal as well and did not ignore it: it may have saved what it had. Hosts that shut
-/// down give their services so long.
+/// The same for a program that got the signal and did not ignore it: it may have saved its state. Hosts that
+/// shut down give services this time.
 const SAVING: Duration = Duration::from_secs(90);
 
-/// Successes of shorter tasks are reported at once: there may be thousands a second.
+/// Successes of shorter tasks are reported at once: there may be thousands per second.
 const SHORT: Duration = Duration::from_millis(20);
-/// A success is held back for this part of the time that its task took, but not for less than [`SUCCESS_HELD_MIN`].
+/// A success is held back for this part of its task's runtime, but at least for [`SUCCESS_HELD_MIN`].
 const PART_OF_TASK: u32 = 16;
 const SUCCESS_HELD_MIN: Duration = Duration::from_millis(5);
 
-/// Ends that are held back. There may be thousands where every task fails, so the ends of each window stand in the order
-/// in which they are due.
+/// The ends that are held back, each queue in the order of `until`: there may be thousands if every task
+/// fails.
 #[derive(Default)]
 pub(super) struct Suspects {
     by_signal: VecDeque<Held>,
@@ -49,25 +50,25 @@ pub(super) struct Suspects {
 
 struct Held {
     exit: Exit,
-    /// When it is believed to be the program's own end.
+    /// When the end counts as the program's own.
     until: Instant,
 }
 
 impl Suspects {
-    /// Holds back an end for so long.
+    /// Holds back an end until `until`.
     pub(super) fn hold(&mut self, exit: Exit, until: Instant) {
         let queue = if may_be_the_platforms(&exit.outcome) { &mut self.by_signal } else { &mut self.others };
-        // Ends come in the order of time, so this is at the end but for clocks that hesitate.
+        // Ends arrive nearly in the order of time, so the place is near the back of the queue.
         let at = queue.iter().rposition(|held| held.until <= until).map_or(0, |last| last + 1);
         queue.insert(at, Held { exit, until });
     }
 
-    /// Whether any is held back that a signal has caused.
+    /// Returns whether an end by a signal is held back.
     pub(super) fn is_any_by_signal(&self) -> bool {
         !self.by_signal.is_empty()
     }
 
-    /// When the next one is to be taken.
+    /// Returns when the next end is due.
     pub(super) fn until(&self) -> Option<Instant> {
         [&self.by_signal, &self.others]
             .into_iter()
@@ -76,7 +77,7 @@ impl Suspects {
             .min()
     }
 
-    /// Takes those for which the pilot has lived on long enough.
+    /// Takes the ends that are due: the pilot has lived on long enough.
     pub(super) fn take_due(&mut self, now: Instant) -> Vec<Exit> {
         let mut due = Vec::new();
         for queue in [&mut self.by_signal, &mut self.others] {
@@ -86,36 +87,37 @@ impl Suspects {
         due
     }
 
-    /// Takes all of them: whose signal it was is known now.
+    /// Takes all ends, because the pilot was signalled.
     pub(super) fn take_all(&mut self) -> Vec<Exit> {
         let Suspects { by_signal, others } = std::mem::take(self);
         by_signal.into_iter().chain(others).map(|held| held.exit).collect()
     }
 }
 
-/// For how long a failure is held back, if it may be the platform's doing.
+/// Returns how long a failure is held back, if the platform may have caused it.
 pub(super) fn held_for(outcome: &Outcome) -> Option<Duration> {
     match outcome {
         _ if may_be_the_platforms(outcome) => Some(WINDOW),
         Outcome::Code(_) | Outcome::Signal(_) | Outcome::BadAnswer { .. } => Some(CAUGHT),
-        // What the pilot itself has done.
+        // The pilot itself has caused the other outcomes.
         _ => None,
     }
 }
 
-/// For how long the success of a task is held back that took so long.
+/// Returns how long the success of a task with runtime `wall` is held back.
 pub(super) fn success_held_for(wall: Duration) -> Option<Duration> {
     (wall >= SHORT).then(|| (wall / PART_OF_TASK).clamp(SUCCESS_HELD_MIN, CAUGHT))
 }
 
-/// Whether a program that ended with success at that time may have been cut short by what signalled the pilot.
+/// Returns whether a program that ended with success at `ended` may have been cut short by the pilot's
+/// signal.
 pub(super) fn is_cut_short(ended: Instant, signalled: Instant, was_signalled: bool) -> bool {
     let limit = if was_signalled { SAVING } else { CUT_SHORT };
     ended + CAUGHT >= signalled && ended <= signalled + limit
 }
 
-/// Whether the platform may have ended a process so. SIGKILL is among the signals: what the pilot itself kills has
-/// another outcome.
+/// Returns whether the platform may have caused this outcome. SIGKILL is among the signals, because tasks
+/// that the pilot itself kills have another outcome.
 pub(super) fn may_be_the_platforms(outcome: &Outcome) -> bool {
     const SIGNALS: [i32; 7] = [
         libc::SIGTERM,
@@ -129,12 +131,13 @@ pub(super) fn may_be_the_platforms(outcome: &Outcome) -> bool {
     ending_signal(outcome).is_some_and(|signal| SIGNALS.contains(&signal))
 }
 
-/// Whether SIGKILL ended a process, or a shell says so of its child.
+/// Returns whether SIGKILL ended the process, or the child of a shell.
 pub(super) fn is_killed(outcome: &Outcome) -> bool {
     ending_signal(outcome) == Some(libc::SIGKILL)
 }
 
-/// The signal that ended a process, or the child of a shell, which says so by a code of 128 and the number.
+/// Returns the signal that ended the process, or the child of a shell, which exits with 128 plus the signal's
+/// number.
 fn ending_signal(outcome: &Outcome) -> Option<i32> {
     match outcome {
         Outcome::Signal(signal) => Some(*signal),

@@ -1,7 +1,7 @@
-//! What running tasks have written so far, told to the manager for as long as somebody follows it there.
+//! Sends the output of running tasks to the manager while somebody follows it there.
 //!
-//! Beside reports and pulls: nothing waits for it, and it may be lost. It begins when the manager says so and
-//! ends when the manager's answer wants nothing more, so that it costs nothing where nobody follows.
+//! This is separate from reports and pulls: nothing waits for it, and it may be lost. It begins at the
+//! manager's request and ends when an answer wants no more output, so it costs nothing while nobody follows.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -15,51 +15,52 @@ use tokio::sync::mpsc::unbounded_channel;
 use super::{Driver, News, Running};
 use crate::spawn::{Peek, Peeked};
 
-/// How often it is told.
+/// Interval between two messages.
 const INTERVAL: Duration = Duration::from_millis(300);
-/// … while there is more than fits at a time.
+/// The interval while there is more output than one message holds.
 const INTERVAL_BUSY: Duration = Duration::from_millis(100);
-/// Bytes of one stream at a time, at most.
+/// The most bytes of one stream in a message.
 const PIECE_BYTES_MAX: usize = 64 << 10;
 /// The longest character of UTF-8.
 const CHAR_BYTES_MAX: usize = 4;
 
-/// What is being told.
+/// The state of sending output.
 #[derive(Default)]
 pub(super) struct Tails {
     is_telling: bool,
     wanted: Vec<Wanted>,
-    /// How far the manager knows each running task's streams, for which watch.
+    /// Number of bytes of each running task's streams that the manager knows, with the watch that they are
+    /// for; by token.
     known: HashMap<u64, (u64, [u64; 2])>,
-    /// Tasks were looked at up to this one: with many, each has its turn.
+    /// The last task that was looked at: with many tasks, each has its turn.
     last_token: u64,
-    /// There was no room for what these have written: they come first.
+    /// Tasks whose output did not fit the last message; they come first.
     left_out: HashSet<u64>,
     n_reports: u64,
 }
 
-/// What came of telling.
+/// The outcome of one message.
 pub(super) struct Told {
-    /// How far each task's streams are known if the answer does not say that it is void.
+    /// Number of bytes that the manager knows afterwards, unless its answer says that they are void.
     known: HashMap<u64, (u64, [u64; 2])>,
-    /// The manager's answer; `None`: it gave none that can be used.
+    /// The manager's answer; `None`: there was no usable answer.
     answer: Option<TailsAnswer>,
     left_out: HashSet<u64>,
     is_more: bool,
 }
 
 impl Tails {
-    /// A report was made, of tasks that have ended.
+    /// Notes the number of a report on ended tasks.
     pub(super) fn note_report(&mut self, seq: u64) {
         self.n_reports = self.n_reports.max(seq);
     }
 
-    /// That task has ended.
+    /// Forgets an ended task.
     pub(super) fn forget(&mut self, token: u64) {
         self.known.remove(&token);
     }
 
-    /// For which watch a task's output is wanted.
+    /// Returns the watch that wants the task's output.
     fn watch_of(&self, running: &Running) -> Option<u64> {
         let is_meant = |wanted: &&Wanted| {
             let tasks = wanted.tasks.as_ref();
@@ -68,7 +69,7 @@ impl Tails {
         self.wanted.iter().find(is_meant).map(|wanted| wanted.watch)
     }
 
-    /// Where to go on with a task.
+    /// Returns the number of bytes of the task's streams that the watch knows.
     fn known_of(&self, token: u64, watch: u64) -> [u64; 2] {
         let known = self.known.get(&token).filter(|(of, _)| *of == watch);
         known.map_or([0; 2], |(_, known)| *known)
@@ -76,7 +77,7 @@ impl Tails {
 }
 
 impl Driver {
-    /// The manager wants to know what tasks write: of which ones it answers.
+    /// Begins to send output at the manager's request. The manager's answer says which tasks.
     pub(super) fn show(&mut self) {
         if !self.tails.is_telling {
             self.tails.is_telling = true;
@@ -84,12 +85,12 @@ impl Driver {
         }
     }
 
-    /// What was told has arrived or has not; or (`None`) more may be told now.
+    /// Handles the outcome of a message, or (`None`) sends the next one.
     pub(super) fn on_told(&mut self, told: Option<Told>) {
         let Some(told) = told else { return self.tell_tails() };
         let answer = told.answer.filter(|answer| !answer.wanted.is_empty());
         let Some(TailsAnswer { is_void, wanted }) = answer else {
-            // Whoever wants to know says so again.
+            // A manager that still wants output asks again.
             self.tails = Tails { n_reports: self.tails.n_reports, ..Tails::default() };
             return;
         };
@@ -108,12 +109,12 @@ impl Driver {
         let wait = if told.is_more { INTERVAL_BUSY } else { INTERVAL };
         tokio::spawn(async move {
             tokio::time::sleep(wait).await;
-            // Nobody hears it only when the pilot has ended.
+            // The receiver is gone only when the pilot has ended.
             let _ = news.send(News::Told(None));
         });
     }
 
-    /// Looks at what tasks have written and tells it.
+    /// Collects new output of running tasks and sends it.
     fn tell_tails(&mut self) {
         let mut chosen: Vec<(u64, u64)> = self
             .running
@@ -133,7 +134,7 @@ impl Driver {
             let tell = Box::new(move |Peeked { streams: [(stdout_at, stdout), (stderr_at, stderr)] }| {
                 let written = TaskOutput { index: task.index, stdout, stderr };
                 let tail = Tail { job: task.job, attempt, run: token, stdout_at, stderr_at, written };
-                // Nobody hears it only when the pilot has ended.
+                // The receiver is gone only when the pilot has ended.
                 let _ = tell.send((token, watch, tail));
             });
             self.spawner.peek(Peek { token, slot: running.slot, from, n_max: PIECE_BYTES_MAX, tell });
@@ -159,14 +160,15 @@ impl Driver {
             }
             let answer = client.tails(&session, &request).await;
             let answer = answer.inspect_err(|error| tracing::debug!(%error, "nobody heard what tasks write"));
-            // As above.
+            // The receiver is gone only when the pilot has ended.
             let is_more = is_more || !left_out.is_empty();
             let _ = news.send(News::Told(Some(Told { known, answer: answer.ok(), left_out, is_more })));
         });
     }
 }
 
-/// Leaves the beginning of a character for the next time; says whether the piece is a full one.
+/// Cuts off an incomplete character at the end, which the next piece brings; returns whether the piece was
+/// full.
 fn trim(bytes: &mut Vec<u8>) -> bool {
     let is_full = bytes.len() >= PIECE_BYTES_MAX;
     let from = bytes.len().saturating_sub(CHAR_BYTES_MAX - 1);
@@ -177,7 +179,7 @@ fn trim(bytes: &mut Vec<u8>) -> bool {
     is_full
 }
 
-/// Whether that is the beginning of a character.
+/// Returns whether `bytes` are the beginning of a character.
 fn is_begun(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_err_and(|error| error.valid_up_to() == 0 && error.error_len().is_none())
 }

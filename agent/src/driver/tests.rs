@@ -1,4 +1,4 @@
-//! A whole pilot with real processes against a manager made of canned answers.
+//! A whole pilot with real processes, against a manager with prepared answers.
 
 use std::{
     path::Path,
@@ -27,10 +27,11 @@ use crate::{
     testing::{FakeManager, left, nothing_new},
 };
 
-/// The pilots of this process: a signal reaches all of them. Where each test has a process of its own nobody waits.
+/// Lock of the pilots in this process, because a signal reaches all of them. Tests in processes of their own
+/// never wait.
 static IN_PROCESS: RwLock<()> = RwLock::new(());
 
-/// Held for as long as a pilot is there.
+/// The lock, held as long as the pilot runs.
 #[expect(dead_code, reason = "it is held, not read")]
 enum Turn {
     WithOthers(RwLockReadGuard<'static, ()>),
@@ -62,7 +63,7 @@ async fn pilot(change: impl FnOnce(&mut JoinDocument)) -> Pilot {
     pilot_in(Turn::WithOthers(IN_PROCESS.read().unwrap_or_else(PoisonError::into_inner)), change).await
 }
 
-/// One whose process is signalled.
+/// A pilot whose process is signalled.
 async fn pilot_alone(change: impl FnOnce(&mut JoinDocument)) -> Pilot {
     pilot_in(Turn::Alone(IN_PROCESS.write().unwrap_or_else(PoisonError::into_inner)), change).await
 }
@@ -86,7 +87,7 @@ fn shell(script: &str, folder: &Path) -> JobSpec {
     JobSpec::new(CommandLine::Shell(script.into()), folder.into())
 }
 
-/// One part with a job and some of its tasks.
+/// A part with one job and some of its tasks.
 fn part(number: u64, spec: &JobSpec, n_tasks: u64) -> Part {
     let needs = TaskNeeds {
         resources: Resources::cores(1),
@@ -105,7 +106,7 @@ fn answer(parts: Vec<Part>) -> PullAnswer {
 }
 
 impl Pilot {
-    /// Registers and gives the pilot its first work.
+    /// Registers the pilot and gives it its first tasks.
     async fn work(&mut self, spec: &JobSpec, n_tasks: u64) {
         self.manager.register().await;
         let request = self.manager.next().await;
@@ -113,7 +114,7 @@ impl Pilot {
         request.answer(&answer(vec![part(1, spec, n_tasks)]));
     }
 
-    /// Takes reports until so many tasks have ended.
+    /// Takes reports until `n_tasks` tasks have ended.
     async fn ended(&mut self, n_tasks: usize) -> Vec<JobReport> {
         let mut reports = Vec::new();
         let mut n_ended = 0;
@@ -130,7 +131,7 @@ impl Pilot {
         reports
     }
 
-    /// Tells the pilot to go and waits until it has gone.
+    /// Sends the pilot a command and waits until it has ended.
     async fn command(mut self, command: PilotCommand) -> (Result<LeaveReason, DriverError>, Vec<JobReport>) {
         let mut reports = Vec::new();
         let mut command = Some(command);
@@ -215,7 +216,7 @@ async fn failures_come_with_their_kind() {
     assert_eq!(failures, expected);
 }
 
-/// Sends a signal to this process, which is that of a pilot alone.
+/// Sends a signal to this process, in which no other pilot runs.
 fn signal_pilot(signal: libc::c_int) {
     // SAFETY: no memory is passed.
     unsafe { libc::raise(signal) };
@@ -224,7 +225,7 @@ fn signal_pilot(signal: libc::c_int) {
 #[tokio::test(flavor = "current_thread")]
 async fn tasks_signalled_with_their_pilot_are_preempted_without_any_batch_system() {
     let mut pilot = pilot_alone(|join| join.capacity = Some(Resources::cores(3))).await;
-    // The first two end before the pilot is signalled, the third after it by a code of its own.
+    // The first two end before the pilot is signalled, the third after it with its own exit code.
     let script = "trap 'exit 1' HUP; case $PILOTFISH_TASK_INDEX in 0) kill -TERM $$;; 1) exit 137;; 2) echo $$ > pid; sleep 600 & wait;; esac";
     let mut spec = shell(script, pilot.folder.path());
     spec.workdir = WorkDirPolicy::Submit;
@@ -249,7 +250,7 @@ async fn tasks_signalled_with_their_pilot_are_preempted_without_any_batch_system
 #[tokio::test(flavor = "current_thread")]
 async fn the_slot_of_a_task_whose_end_is_held_back_is_free_at_once() {
     let mut pilot = pilot(|join| join.capacity = Some(Resources::cores(1))).await;
-    // One after the other would take six seconds.
+    // One after another, they would take six seconds.
     let script = "case $PILOTFISH_TASK_INDEX in 0|1) kill -TERM $$;; *) date +%s%N > begun;; esac";
     let mut spec = shell(script, pilot.folder.path());
     spec.workdir = WorkDirPolicy::Submit;
@@ -289,7 +290,7 @@ async fn a_program_that_catches_the_signal_of_all_processes_is_preempted_too() {
 #[tokio::test(flavor = "current_thread")]
 async fn a_program_that_saves_its_state_on_the_signal_of_all_processes_is_preempted_with_success_too() {
     let mut pilot = pilot_alone(|join| join.capacity = Some(Resources::cores(2))).await;
-    // Both end with success well after the signal. Only the one that ignores it has done all its work.
+    // Both end with success well after the signal, but only the task that ignores it has done all its work.
     let script = "case $PILOTFISH_TASK_INDEX in \
         0) trap 'sleep 1.5; exit 0' TERM; echo $$ > pid0; sleep 600 & wait;; \
         1) trap '' TERM; echo $$ > pid1; until [ -e saved ]; do sleep 0.05; done; sleep 1.5;; esac";
@@ -515,7 +516,7 @@ async fn tasks_of_an_unreadable_report_are_given_back() {
 
 #[tokio::test(flavor = "current_thread")]
 async fn signalled_pilot_does_not_wait_for_a_manager_that_is_away() {
-    // A short walltime has a short margin, and no farewell is longer.
+    // A short walltime has a short margin, which limits the last exchange.
     let mut pilot = pilot_alone(|join| join.walltime = Some(Span::from_secs(90))).await;
     let spec = shell("true", pilot.folder.path());
     pilot.work(&spec, 1).await;
@@ -543,7 +544,7 @@ async fn what_is_done_is_kept_for_the_next_pilot_whoever_sends_this_one_away() {
         let request = pilot.manager.next_report().await;
         request.refuse(status, code);
         if status == 401 {
-            // The pull of before is not answered; it registers again.
+            // The earlier pull is not answered; the pilot registers again.
             while !pilot.manager.refuses_registration(status, code).await {}
         }
         let error = pilot.running.await.unwrap().unwrap_err();

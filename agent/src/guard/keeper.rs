@@ -1,10 +1,11 @@
-//! Leaves no orphan: a guard process that outlives the pilot's worker and ends all that it started.
+//! The guard, which leaves no orphans: a process that outlives the pilot's worker and ends all of its
+//! descendants.
 //!
-//! The guard is a child subreaper, so every descendant whose parent is gone becomes its child, also
-//! one in a session of its own. When the worker ends, for whatever reason, the guard kills what is
-//! left, removes the tasks' folders that the worker could not remove, and then ends with the worker's
-//! code. When the guard is killed, the worker gets SIGTERM from the kernel. The guard makes no thread,
-//! opens no socket, and does nothing but wait before that.
+//! The guard is a child subreaper, so every descendant whose parent is gone becomes its child, also one in
+//! its own session. When the worker ends for any reason, the guard kills the remaining processes, removes the
+//! tasks' folders that the worker could not remove, and ends with the worker's exit code. When the guard is
+//! killed, the worker gets SIGTERM from the kernel. Until the worker ends, the guard only waits: it has no
+//! threads and no sockets.
 
 pub(crate) mod worker;
 
@@ -23,26 +24,26 @@ use crate::guard::keeper::worker::begin;
 pub use crate::guard::keeper::worker::{is_unguarded, leave_cache_to_guard, leave_to_guard, living_guard};
 use crate::{guard::scratch, staging::cache, sys::pipe::pipe};
 
-/// The name by which a guard is known in `/proc/PID/comm` (15 characters at most).
+/// The name of a guard in `/proc/PID/comm` (15 characters at most).
 pub const GUARD_NAME: &str = "pilotfish-guard";
-/// … once it has been told to end.
+/// The name of a guard that was told to end.
 pub const ENDING_NAME: &str = "pilotfish-drain";
 /// The name of the worker's main thread.
 const WORKER_NAME: &str = "pilotfish-pilot";
 
-/// What the guard passes on to the worker. Batch systems announce the end with USR1, USR2 or XCPU too.
+/// Signals that the guard forwards to the worker. Batch systems announce the end with USR1, USR2 or XCPU too.
 pub const FORWARDED: [libc::c_int; 6] =
     [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2, libc::SIGXCPU];
 
-/// Runs `worker` in a child process and waits for it; then kills all its descendants that are left, and removes
-/// what it has left ([`leave_to_guard`]).
+/// Runs `worker` in a child process and waits for it; then kills all remaining descendants, and removes the
+/// folders that the worker has left ([`leave_to_guard`]).
 ///
-/// Returns the worker's exit code in the guard (128 + the signal's number if one ended it); never in
-/// the worker, which ends with the code that `worker` returns. To be called before the process has
-/// any thread but its first.
+/// Returns the worker's exit code in the guard (128 plus the signal's number if a signal ended it). Never
+/// returns in the worker, which exits with the result of `worker`. Must be called before the process has a
+/// second thread.
 ///
 /// # Errors
-/// No process or descriptors left for the worker.
+/// There are no processes or descriptors left for the worker.
 pub fn guard(worker: impl FnOnce() -> i32) -> io::Result<i32> {
     set_name(GUARD_NAME);
     let (heard, told) = pipe()?;
@@ -50,7 +51,7 @@ pub fn guard(worker: impl FnOnce() -> i32) -> io::Result<i32> {
     // SAFETY: prctl without pointers; fork in a process with one thread.
     let pid = unsafe {
         libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-        // Ignored by whoever started us, ended children would vanish unseen.
+        // If SIGCHLD were ignored, ended children would vanish without a status.
         libc::signal(libc::SIGCHLD, libc::SIG_DFL);
         let guard = libc::getpid();
         match libc::fork() {
@@ -74,7 +75,7 @@ pub fn guard(worker: impl FnOnce() -> i32) -> io::Result<i32> {
     })
 }
 
-/// The topmost folder and the cache of what [`leave_cache_to_guard`] has said.
+/// Parses a message of [`leave_cache_to_guard`]: returns the topmost folder and the cache.
 fn cache_in(word: &[u8]) -> Option<(&Path, PathBuf)> {
     let slashes = word.windows(2).position(|two| two == b"//")?;
     let path = |bytes| Path::new(OsStr::from_bytes(bytes));
@@ -110,10 +111,10 @@ fn become_worker(
     unsafe {
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM, 0, 0, 0);
         if libc::getppid() != guard {
-            // It was killed before the line above: nobody would tell us.
+            // The guard was killed before the line above, so the signal would never come.
             libc::_exit(128 + libc::SIGTERM);
         }
-        // A group of its own: Ctrl-C at a terminal reaches the guard only, which passes it on once.
+        // A process group of its own: Ctrl-C at a terminal reaches only the guard, which forwards it once.
         libc::setpgid(0, 0);
         libc::sigprocmask(libc::SIG_SETMASK, mask, ptr::null_mut());
     }
@@ -122,7 +123,7 @@ fn become_worker(
     process::exit(worker())
 }
 
-/// Passes signals on until the worker has ended; returns its wait status. Reaps orphans meanwhile.
+/// Forwards signals until the worker has ended; returns its wait status. Reaps orphans meanwhile.
 fn wait_for_worker(worker: libc::pid_t, signals: &libc::sigset_t) -> libc::c_int {
     loop {
         let mut status = 0;
@@ -138,25 +139,25 @@ fn wait_for_worker(worker: libc::pid_t, signals: &libc::sigset_t) -> libc::c_int
         let signal = unsafe { libc::sigwaitinfo(signals, ptr::null_mut()) };
         if FORWARDED.contains(&signal) {
             set_name(ENDING_NAME);
-            // SAFETY: no memory is passed. The worker is our child and not reaped, so the number is its own.
+            // SAFETY: no memory is passed. The worker is our child and not reaped, so the pid is its own.
             unsafe {
                 libc::kill(worker, signal);
-                // It may stand still, as we may have done.
+                // The worker may be stopped, as the guard may have been.
                 libc::kill(worker, libc::SIGCONT);
             }
         }
     }
 }
 
-/// Kills all descendants and waits for them, until there is none.
+/// Kills all descendants and waits for them, until there are none.
 fn kill_descendants() {
     // SAFETY: no memory is passed.
     let own = unsafe { libc::getpid() };
     loop {
         for pid in descendants(own) {
-            // SAFETY: no memory is passed. Descendants are not reaped by anybody else while their parent
-            // lives, so a number cannot have been given to a stranger between the look and the kill,
-            // except where a parent of theirs reaps; those get a signal that they would get anyway.
+            // SAFETY: no memory is passed. A descendant's id is not reused while its parent lives and has not
+            // reaped it. If a parent below us reaps it, the id may be reused only by a process that would be
+            // killed anyway.
             unsafe { libc::kill(pid, libc::SIGKILL) };
         }
         // SAFETY: no memory is passed.
@@ -167,10 +168,10 @@ fn kill_descendants() {
     }
 }
 
-/// Removes what the worker has told of. Nobody holds the pipe's other end any more, so that it ends.
+/// Removes the folders that the worker has named. The worker's end of the pipe is closed, so reading ends.
 fn remove_left(mut heard: File) {
     let mut words = Vec::new();
-    // What was not heard is for the next pilot.
+    // The next pilot removes folders that could not be read here.
     let _ = heard.read_to_end(&mut words);
     for word in words.split(|byte| *byte == 0).filter(|word| !word.is_empty()) {
         match cache_in(word) {
@@ -181,7 +182,7 @@ fn remove_left(mut heard: File) {
     }
 }
 
-/// All live descendants of a process, by the parents that /proc names.
+/// Returns all living descendants of a process, by the parents in /proc.
 fn descendants(ancestor: libc::pid_t) -> Vec<libc::pid_t> {
     let mut children: HashMap<libc::pid_t, Vec<libc::pid_t>> = HashMap::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
@@ -200,7 +201,7 @@ fn descendants(ancestor: libc::pid_t) -> Vec<libc::pid_t> {
     found
 }
 
-/// The parent's id in the text of `/proc/PID/stat`, whose second field may hold any character.
+/// Returns the parent's id from the text of `/proc/PID/stat`; its second field may contain any character.
 fn parent_in_stat(stat: &str) -> Option<libc::pid_t> {
     let (_, after_name) = stat.rsplit_once(')')?;
     after_name.split_whitespace().nth(1)?.parse().ok()
@@ -227,7 +228,7 @@ mod tests {
     use super::{guard, is_unguarded, leave_to_guard, living_guard, parent_in_stat};
     use crate::sys::pipe::pipe;
 
-    /// A process that guards a worker, and what the worker and its tasks write.
+    /// A process that guards a worker, and the output of the worker and its tasks.
     struct Guarded {
         guard: libc::pid_t,
         lines: BufReader<File>,
@@ -247,20 +248,20 @@ mod tests {
             libc::WEXITSTATUS(status)
         }
 
-        /// Waits until no process holds the pipe's other end: until all descendants are gone.
+        /// Waits until no process holds the pipe's write end, so that all descendants are gone.
         fn wait_for_all(mut self) {
             let mut rest = Vec::new();
             self.lines.read_to_end(&mut rest).unwrap();
         }
     }
 
-    /// Guards a worker that runs a shell script with the pipe as standard output, and then itself `after`.
+    /// Guards a worker that runs a shell script with the pipe as standard output, and then calls `after`.
     fn guarded(script: &str, after: impl FnOnce() -> i32) -> Guarded {
         let (read, write) = pipe().unwrap();
         // SAFETY: the child only starts another process and waits, and ends with _exit.
         match unsafe { libc::fork() } {
             0 => {
-                // SAFETY: the descriptors are open; the reading end must not stay open in the child. Other tests
+                // SAFETY: the descriptors are open; the read end must not stay open in the child. Other tests
                 // of this process may have set handlers, which no real guard has.
                 unsafe {
                     for signal in super::FORWARDED {

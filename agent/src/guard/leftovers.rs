@@ -1,23 +1,23 @@
-//! Ends what pilots have left behind whose guard and worker were killed both: tasks' descendants.
+//! Ends descendants of tasks whose pilot lost both guard and worker to SIGKILL.
 //!
-//! The kernel ends a task's own process with its worker; what that one had started lives on. It carries
-//! its pilot's mark in its environment, so that whoever looks later can tell that nobody keeps it.
+//! The kernel ends a task's own process with its worker, but not the processes that the task started. They
+//! have the pilot's mark in their environment, so a later search can tell that their pilot is dead.
 
 use std::{collections::HashMap, ffi::CString, fs, os::unix::fs::MetadataExt, path::Path};
 
-/// The environment variable that holds the mark.
+/// The environment variable with the mark.
 const VARIABLE: &str = "PILOTFISH_KEEPERS";
-/// Whoever forks faster than it is killed is left to the next look.
+/// The most searches; a process that forks faster than that is left to the next call.
 const N_LOOKS_MAX: usize = 8;
 
-/// `PILOTFISH_KEEPERS=` and [`keepers`], for tasks of this process, which has that guard. `None` if the system
-/// does not say; its tasks are then nobody's leftovers.
+/// Returns `PILOTFISH_KEEPERS=` with [`keepers`], for tasks of this process with this guard. Returns `None`
+/// if /proc cannot be read; leftovers of its tasks are not found then.
 pub fn mark(guard: Option<i32>) -> Option<CString> {
     CString::new(format!("{VARIABLE}={}", keepers(guard)?)).ok()
 }
 
-/// `BOOT/NAMESPACE/PID:START[/PID:START]`, this process and that guard: where and when process ids mean these
-/// processes, and which they are. `None` if the system does not say.
+/// Returns `BOOT/NAMESPACE/PID:START[/PID:START]`: the place where process ids are unique, this process, and
+/// the guard. Returns `None` if /proc cannot be read.
 pub fn keepers(guard: Option<i32>) -> Option<String> {
     let proc = Path::new("/proc");
     let own = i32::try_from(std::process::id()).ok()?;
@@ -30,14 +30,14 @@ pub fn keepers(guard: Option<i32>) -> Option<String> {
     Some(value)
 }
 
-/// Whether all [`keepers`] are dead; `None`: they are of another host, boot or container, of which nothing can be
-/// told here.
+/// Returns whether all [`keepers`] are dead; `None` if they belong to another host, boot or container.
 pub fn are_dead(keepers: &str) -> Option<bool> {
     let proc = Path::new("/proc");
     all_dead(proc, &place(proc)?, keepers)
 }
 
-/// Whether all [`keepers`] are dead, or were there before this host was started anew. False where nothing can be told.
+/// Returns whether all [`keepers`] are dead, or existed before this host's last boot. Returns false if it is
+/// unknown.
 pub fn are_gone(keepers: &str) -> bool {
     let Some(place) = place(Path::new("/proc")) else { return false };
     let boot = |place: &str| place.split_once('/').map(|(boot, _)| boot.to_owned());
@@ -45,9 +45,9 @@ pub fn are_gone(keepers: &str) -> bool {
     is_of_before || are_dead(keepers) == Some(true)
 }
 
-/// Kills this user's processes that a dead pilot has left here; returns how many.
+/// Kills this user's processes that dead pilots have left here; returns their number.
 ///
-/// Cost: one look through /proc, and another one for each generation that was found.
+/// Reads /proc once, and once more for each generation of processes that was found.
 pub fn end_leftovers() -> usize {
     let proc = Path::new("/proc");
     let Ok(own) = i32::try_from(std::process::id()) else { return 0 };
@@ -59,7 +59,7 @@ pub fn end_leftovers() -> usize {
             break;
         }
         for pid in &found {
-            // SAFETY: no memory is passed. It was there a moment ago, and numbers are given out in turn.
+            // SAFETY: no memory is passed. It existed a moment ago, and its id is not reused at once.
             unsafe { libc::kill(*pid, libc::SIGKILL) };
         }
         killed.extend(found);
@@ -67,7 +67,7 @@ pub fn end_leftovers() -> usize {
     killed.len()
 }
 
-/// What is asked of `/proc/PID/stat`.
+/// The needed fields of `/proc/PID/stat`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stat {
     /// Its parent's process id.
@@ -76,17 +76,17 @@ pub(crate) struct Stat {
     pub(crate) group: i32,
     /// In clock ticks since the system's start.
     pub(crate) start: u64,
-    /// Whether only its parent has not asked for its end yet.
+    /// Whether the process is a zombie or dead.
     pub(crate) is_dead: bool,
 }
 
 impl Stat {
-    /// What is said of that process; `None` when there is none.
+    /// Reads the fields of a process; `None` if it does not exist.
     pub(crate) fn read(proc: &Path, pid: i32) -> Option<Stat> {
         Stat::parse(&fs::read_to_string(proc.join(pid.to_string()).join("stat")).ok()?)
     }
 
-    /// The second field, the name, may hold any character.
+    /// Parses the text; the second field, a name, may contain any character.
     fn parse(stat: &str) -> Option<Stat> {
         let (_, after_name) = stat.rsplit_once(')')?;
         let mut fields = after_name.split_whitespace();
@@ -97,13 +97,14 @@ impl Stat {
     }
 }
 
-/// The processes that a dead pilot has left, in the eyes of process `own`.
+/// Returns the processes that dead pilots have left; `own`: the process that searches.
 ///
-/// Not all that carry its mark: a batch job or a login that a task has begun elsewhere inherits the
-/// environment, and its parent is a daemon. A leftover's is one of its kind, or whoever adopts orphans.
+/// The mark alone is not enough: a batch job or a login that a task has started elsewhere inherits the
+/// environment, but its parent is a daemon. The parent of a leftover is another leftover, or a process that
+/// adopts orphans.
 fn find(proc: &Path, own: i32) -> Vec<i32> {
     let Some(place) = place(proc) else { return Vec::new() };
-    // What we carry ourselves is our own family.
+    // Processes with our own mark belong to this pilot.
     let own_mark = mark_of(proc, own);
     let mut is_dead: HashMap<String, bool> = HashMap::new();
     let mut parents: HashMap<i32, i32> = HashMap::new();
@@ -124,10 +125,10 @@ fn find(proc: &Path, own: i32) -> Vec<i32> {
     found
 }
 
-/// The first process above `pid` that is not among `parents`' keys.
+/// Returns the first ancestor of `pid` that is not a key of `parents`.
 fn topmost(pid: i32, parents: &HashMap<i32, i32>) -> i32 {
     let mut above = pid;
-    // The table was not read in one instant: it might hold a circle.
+    // The processes were not read at one instant, so the table may contain a cycle.
     for _ in 0..=parents.len() {
         match parents.get(&above) {
             Some(parent) => above = *parent,
@@ -137,7 +138,7 @@ fn topmost(pid: i32, parents: &HashMap<i32, i32>) -> i32 {
     above
 }
 
-/// The first process, and all above this one: who adopts orphans here.
+/// Returns the processes that adopt orphans here: process 1, and all ancestors of this process.
 pub(crate) fn ancestors(proc: &Path, pid: i32) -> Vec<i32> {
     let mut found = vec![1];
     let mut above = pid;
@@ -163,7 +164,7 @@ fn own_processes(proc: &Path) -> Vec<i32> {
         .collect()
 }
 
-/// The mark in a process's environment.
+/// Returns the mark in a process's environment.
 fn mark_of(proc: &Path, pid: i32) -> Option<String> {
     let environment = fs::read(proc.join(pid.to_string()).join("environ")).ok()?;
     let mut entries = environment.split(|byte| *byte == 0);
@@ -171,13 +172,13 @@ fn mark_of(proc: &Path, pid: i32) -> Option<String> {
     String::from_utf8(value.to_vec()).ok()
 }
 
-/// Whether all that a mark names are dead. One from another host, boot or container says nothing here.
+/// Returns whether all processes of a mark are dead; `None` for a mark from another host, boot or container.
 fn all_dead(proc: &Path, place: &str, mark: &str) -> Option<bool> {
     let keepers = mark.strip_prefix(place)?.strip_prefix('/')?;
     let is_dead = |keeper: &str| {
         let named =
             keeper.split_once(':').and_then(|(pid, start)| Some((pid.parse().ok()?, start.parse().ok()?)));
-        // What cannot be read may be alive.
+        // A process that cannot be parsed may be alive.
         named.is_some_and(|(pid, start): (i32, u64)| {
             Stat::read(proc, pid).is_none_or(|stat| stat.is_dead || stat.start != start)
         })
@@ -185,24 +186,24 @@ fn all_dead(proc: &Path, place: &str, mark: &str) -> Option<bool> {
     Some(keepers.split('/').all(is_dead))
 }
 
-/// Where process ids mean the same: the boot, and the namespace. Without slash at its end.
+/// Returns the place in which process ids are unique: boot and namespace, without a slash at the end.
 pub(crate) fn place(proc: &Path) -> Option<String> {
     let boot = fs::read_to_string(proc.join("sys/kernel/random/boot_id")).ok()?;
     let namespace = fs::metadata(proc.join("self/ns/pid")).ok()?.ino();
     Some(format!("{}/{namespace}", boot.trim()))
 }
 
-/// A made-up /proc for tests.
+/// A fake /proc for tests.
 #[cfg(test)]
 pub(crate) mod testing {
     use std::{fs, path::Path};
 
     use super::place;
 
-    /// Who looks.
+    /// The process that searches.
     pub(crate) const LOOKER: i32 = 50;
 
-    /// A made-up /proc in which process 50 looks, started by 40, started by the first process.
+    /// A fake /proc in which process 50 searches; its parent is 40, whose parent is process 1.
     pub(crate) struct Proc {
         folder: tempfile::TempDir,
     }

@@ -1,4 +1,4 @@
-//! The guard, which leaves no orphan: processes and folders of tasks whose pilot is gone.
+//! The guard, which leaves no orphans: it ends processes and removes folders of tasks whose pilot is gone.
 
 pub mod keeper;
 pub mod leftovers;

@@ -1,4 +1,4 @@
-//! The pilots of this host and user, as /proc shows them: guards with a tag among their arguments.
+//! Lists the pilots of this host and user from /proc: guards with a tag in their arguments.
 
 use std::{fmt, fs, path::Path};
 
@@ -7,23 +7,23 @@ use crate::{
     sys::private,
 };
 
-/// A pilot that somebody has started here.
+/// A pilot that runs on this host.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Listed {
-    /// Its guard's process id.
+    /// The process id of its guard.
     pub pid: i32,
-    /// Its allocation's tag.
+    /// The tag of its allocation.
     pub tag: String,
-    /// What it is doing.
+    /// Its state.
     pub state: State,
 }
 
-/// What a listed pilot is doing.
+/// The state of a listed pilot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
-    /// It works or waits for work.
+    /// The pilot runs tasks or waits for tasks.
     Running,
-    /// It has been told to end.
+    /// The pilot was told to end.
     Ending,
 }
 
@@ -36,7 +36,7 @@ impl fmt::Display for State {
     }
 }
 
-/// All pilots of this user, by `/proc` at that path.
+/// Returns all pilots of this user; `proc`: the path of `/proc`.
 pub fn pilots(proc: &Path) -> impl Iterator<Item = Listed> {
     let entries = fs::read_dir(proc).into_iter().flatten().flatten();
     let mut pids: Vec<i32> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
@@ -45,10 +45,10 @@ pub fn pilots(proc: &Path) -> impl Iterator<Item = Listed> {
     pids.into_iter().filter_map(move |pid| pilot(&proc, pid))
 }
 
-/// The pilot whose guard has that process id; `None` if there is none, or it is another user's.
+/// Returns the pilot whose guard has this process id; `None` if there is none, or it is another user's.
 pub fn pilot(proc: &Path, pid: i32) -> Option<Listed> {
     let folder = proc.join(pid.to_string());
-    // The folder itself belongs to root where the process's memory is hidden.
+    // The directory itself belongs to root if the process's memory is hidden.
     if user_of(&fs::read_to_string(folder.join("status")).ok()?)? != private::user() {
         return None;
     }
@@ -62,20 +62,21 @@ pub fn pilot(proc: &Path, pid: i32) -> Option<Listed> {
     Some(Listed { pid, tag, state })
 }
 
-/// The user that a process acts as, by its `status`: `Uid:`, real, effective, saved, of files.
+/// Returns the effective user id from the text of `status`; `Uid:` has real, effective, saved and file system
+/// ids.
 fn user_of(status: &str) -> Option<u32> {
     let users = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
     users.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// Whether that process is there no more, or only its parent has not asked for its end yet.
+/// Returns whether the process is gone, or is a zombie.
 pub fn has_ended(proc: &Path, pid: i32) -> bool {
     let status = fs::read_to_string(proc.join(pid.to_string()).join("status")).unwrap_or_default();
     let state = status.lines().find_map(|line| line.strip_prefix("State:")).unwrap_or("X");
     state.trim_start().starts_with(['Z', 'X'])
 }
 
-/// The value of `--tag` in null-separated arguments.
+/// Returns the value of `--tag` in NUL-separated arguments.
 fn tag_among(arguments: &[u8]) -> Option<String> {
     let mut words = arguments.split(|byte| *byte == 0).map(String::from_utf8_lossy);
     while let Some(word) = words.next() {

@@ -1,9 +1,9 @@
-//! Private folders of tasks, removed afterwards.
+//! Scratch directories of tasks, which are removed afterwards.
 //!
-//! Removing may take long, so a thread does it. What a pilot that was killed has left is removed by its guard; when
-//! that was killed, too, by the next pilot on the same host: inputs in it are names of files in the node's cache,
-//! which keeps them for as long. So all pilots of a platform have their roots side by side, where one look finds
-//! what was left, however many pilots there have been.
+//! A thread removes them, because that may take long. The guard removes the directories of a killed pilot; if
+//! the guard was killed too, the next pilot on the same host does. This matters because input files in them
+//! are links to the node's cache, which keeps these files. All pilots of a platform have their root
+//! directories side by side, so that one search finds all leftovers, after any number of pilots.
 
 use std::{
     ffi::OsStr,
@@ -25,13 +25,13 @@ use crate::{
 };
 
 const PREFIX: &str = "scratch-";
-/// What a root has besides folders of tasks: says which processes keep it, and is locked while its pilot lives.
+/// A file in each root: it names the processes that use the root, and is locked while its pilot lives.
 const KEEPERS: &str = "keepers";
 
-/// Where this pilot's scratch folders are.
+/// The root of this pilot's scratch directories.
 #[derive(Debug)]
 pub struct Scratch {
-    /// Made with the first of them.
+    /// Created with the first scratch directory.
     root: PathBuf,
     keepers: OnceLock<File>,
     remove: Option<mpsc::Sender<PathBuf>>,
@@ -39,10 +39,11 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Those of the pilot with that folder; has those removed that dead pilots of this host have left.
+    /// Returns the root for the pilot with this folder. Has the leftovers of dead pilots of this host
+    /// removed.
     ///
     /// # Errors
-    /// No thread is left.
+    /// There is no thread left.
     pub fn new(folder: &Path, place: &str) -> io::Result<Scratch> {
         let (around, place) = (around(folder).to_owned(), place.to_owned());
         let name = format!("{PREFIX}{place}-{}-{:08x}", std::process::id(), random() >> 32);
@@ -57,10 +58,10 @@ impl Scratch {
         Ok(Scratch { root, keepers: OnceLock::new(), remove: Some(remove), remover: Some(remover) })
     }
 
-    /// Makes an empty folder of this name.
+    /// Creates an empty directory of this name.
     ///
     /// # Errors
-    /// The folder cannot be made: no space, or not ours to write in.
+    /// The directory cannot be created: there is no space or no permission.
     pub fn make(&self, name: &str) -> io::Result<PathBuf> {
         if self.keepers.get().is_none() {
             private::make_folder(&self.root)?;
@@ -73,7 +74,7 @@ impl Scratch {
         Ok(path)
     }
 
-    /// Removes a folder made by [`Scratch::make`], soon.
+    /// Removes a directory of [`Scratch::make`] soon.
     pub fn remove(&self, path: PathBuf) {
         if let Some(remove) = &self.remove {
             // Without the thread it is removed with the root at the end.
@@ -86,16 +87,17 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         self.remove = None;
         if let Some(remover) = self.remover.take() {
-            // If it panicked, the root is removed all the same.
+            // After a panic the root is removed all the same.
             let _ = remover.join();
         }
-        // Network file systems keep a file that is open, and with it the folder.
+        // Network file systems keep an open file, and with it the directory.
         drop(self.keepers.take());
         remove_root(&self.root);
     }
 }
 
-/// Removes a root that nobody uses any more. Whoever is killed in that leaves a root of which can be told that.
+/// Removes an unused root. The keepers' file goes last, so that a root that is left in between is found
+/// again.
 pub(crate) fn remove_root(root: &Path) {
     task_folders(root).for_each(|folder| remove_tree(&folder));
     remove_tree(root);
@@ -106,14 +108,15 @@ fn task_folders(root: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     entries.filter(|entry| entry.file_name() != KEEPERS).map(|entry| entry.path())
 }
 
-/// Where the roots are: beside the pilot's folder if it is named like a tag, as those of all pilots of its platform
-/// are then; else in it.
+/// Returns the directory of the roots: the parent of the pilot's folder if the folder is named by a tag, as
+/// for all pilots of its platform; else the folder itself.
 fn around(folder: &Path) -> &Path {
     let is_of_tag = folder.file_name().and_then(OsStr::to_str).is_some_and(is_tag);
     folder.parent().filter(|_| is_of_tag).unwrap_or(folder)
 }
 
-/// Managers give tags like `pf12ab-34`: their store's number, and the allocation's.
+/// Returns whether a name is a manager's tag, like `pf12ab-34`: the numbers of its store and of the
+/// allocation.
 fn is_tag(name: &str) -> bool {
     let numbers = name.strip_prefix("pf").and_then(|rest| rest.split_once('-'));
     numbers.is_some_and(|(store, allocation)| {
@@ -121,22 +124,23 @@ fn is_tag(name: &str) -> bool {
     })
 }
 
-/// Says in a new root who keeps it, and locks that. Where it cannot be said nobody but we will remove it.
+/// Writes the keepers' file of a new root and locks it. If that fails, only this pilot will remove the root.
 fn keep(root: &Path) -> io::Result<File> {
     let mut file = private::file_options().write(true).open(root.join(KEEPERS)).inspect_err(|_| {
-        // Nobody would know whose it is. If it stays, it is empty.
+        // Nothing would name its pilot. If it stays, it is empty.
         let _ = fs::remove_dir(root);
     })?;
-    // First: one that says nothing is let alone, and one that is not locked might not be.
+    // The lock comes first: a root with an empty file is left alone, and an unlocked one might not be.
     private::lock_patiently(&file);
     let keepers = leftovers::keepers(worker::living_guard()).unwrap_or_default();
-    // A full disk: that is no reason not to work.
+    // A full disk is no reason to stop.
     let _ = file.write_all(keepers.as_bytes());
     Ok(file)
 }
 
-/// Removes roots there that dead pilots of this host have left, and meanwhile what this pilot wants removed: its
-/// tasks need the room. Ends early when nothing more can be wanted; the rest is for the next pilot.
+/// Removes the roots of dead pilots of this host, and in between the directories that this pilot wants
+/// removed, because its tasks need the space. Ends early when the pilot ends; the next pilot removes the
+/// rest.
 fn sweep(around: &Path, place: &str, removals: &Receiver<PathBuf>) {
     for (root, is_of_place) in roots_of_host(around, place) {
         let Some(keepers) = take_over(&root, is_of_place) else { continue };
@@ -147,13 +151,13 @@ fn sweep(around: &Path, place: &str, removals: &Receiver<PathBuf>) {
             }
             remove_tree(&folder);
         }
-        // As above.
+        // Network file systems keep an open file, and with it the directory.
         drop(keepers);
         remove_tree(&root);
     }
 }
 
-/// Removes what is wanted removed by now; false when no more can come.
+/// Removes the requested directories; returns false if no more requests can come.
 fn remove_wanted(removals: &Receiver<PathBuf>) -> bool {
     loop {
         match removals.try_recv() {
@@ -164,20 +168,20 @@ fn remove_wanted(removals: &Receiver<PathBuf>) -> bool {
     }
 }
 
-/// This user's roots there whose names are of this host, and whether also of this place.
+/// Returns this user's roots whose names are of this host, and whether they are also of this place.
 fn roots_of_host(around: &Path, place: &str) -> Vec<(PathBuf, bool)> {
     let user = private::user();
     let root = |entry: fs::DirEntry| {
         let name = entry.file_name();
         let named = place_of(name.to_str()?).filter(|named| host(named) == host(place))?;
-        // Of a symbolic link itself: where it leads nothing is ours.
+        // These are facts about a symbolic link itself, because its target is not ours.
         let facts = entry.metadata().ok()?;
         (facts.is_dir() && facts.uid() == user).then(|| (entry.path(), named == place))
     };
     fs::read_dir(around).into_iter().flatten().flatten().filter_map(root).collect()
 }
 
-/// The place in a root's name, which is `scratch-PLACE-PID-NUMBER`.
+/// Returns the place in a root's name, which is `scratch-PLACE-PID-NUMBER`.
 fn place_of(name: &str) -> Option<&str> {
     let mut parts = name.strip_prefix(PREFIX)?.rsplitn(3, '-');
     let (number, pid, place) = (parts.next()?, parts.next()?, parts.next()?);
@@ -185,15 +189,15 @@ fn place_of(name: &str) -> Option<&str> {
     is_root.then_some(place)
 }
 
-/// A place without the node's number in its job: the next job may number this host otherwise.
+/// Returns a place without the node's number in its job: the next job may give this host another number.
 fn host(place: &str) -> &str {
     let numbered = place.rsplit_once('.').filter(|(_, number)| number.parse::<u32>().is_ok());
     numbered.map_or(place, |(host, _)| host)
 }
 
-/// Locks a root against all others who would remove it, if its pilot is dead. Its processes say so, as far as they
-/// are of this boot and container. Else the kernel does, which has let go of the lock; where another host might have
-/// the name it does not, nor where locks say nothing.
+/// Locks a root against other removers, if its pilot is dead. The keepers' processes decide that if they are
+/// of this boot and container. Otherwise the kernel does, which has released the lock; this counts only if no
+/// other host may have the same name and if locks work.
 fn take_over(root: &Path, is_of_place: bool) -> Option<File> {
     let mut file = open_keepers(root).filter(private::lock)?;
     let mut keepers = String::new();
@@ -208,7 +212,7 @@ fn open_keepers(root: &Path) -> Option<File> {
     options.read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(root.join(KEEPERS)).ok()
 }
 
-/// Removes all that is there, also folders that a task has closed to itself.
+/// Removes a tree, also directories without permissions.
 fn remove_tree(path: &Path) {
     let result = fs::remove_dir_all(path).or_else(|error| match error.kind() {
         io::ErrorKind::PermissionDenied => {
@@ -227,7 +231,7 @@ fn remove_tree(path: &Path) {
 
 fn open_folders(path: &Path) {
     let is_folder = path.symlink_metadata().is_ok_and(|facts| facts.is_dir());
-    // Whatever stays closed is told when the removal fails.
+    // If a directory stays closed, the removal fails and reports it.
     if !is_folder || fs::set_permissions(path, fs::Permissions::from_mode(0o700)).is_err() {
         return;
     }
@@ -256,7 +260,7 @@ mod tests {
         names
     }
 
-    /// Keepers of this boot and container: this process, and one that had its number before.
+    /// Returns keepers of this boot and container: this process, and an earlier one with its pid.
     fn keepers() -> (String, String) {
         let living = leftovers::keepers(None).unwrap();
         let (before, start) = living.rsplit_once(':').unwrap();
@@ -264,7 +268,7 @@ mod tests {
         (living, dead)
     }
 
-    /// A root with a task's folder that these keep.
+    /// Creates a root with a task's directory and these keepers.
     fn root(folder: &Path, name: &str, keepers: &str) -> PathBuf {
         let root = folder.join(name);
         fs::create_dir_all(root.join("1.0/in")).unwrap();
@@ -272,7 +276,7 @@ mod tests {
         root
     }
 
-    /// Its lock, as a living pilot has it.
+    /// Locks a root like a living pilot.
     fn locked(root: &Path) -> File {
         open_keepers(root).filter(private::lock).unwrap()
     }

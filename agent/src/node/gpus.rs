@@ -1,9 +1,9 @@
-//! The GPUs of a node: which there are for this pilot, and by which variables a task is shown its own and no others.
+//! The GPUs of a node that this pilot may use, and the variables that show a task its own GPUs and no others.
 //!
-//! Batch systems say it by the variables of the vendors' libraries: NVIDIA's CUDA_VISIBLE_DEVICES, AMD's
-//! ROCR_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES and GPU_DEVICE_ORDINAL, Intel's ZE_AFFINITY_MASK. Some set all of them
-//! whatever is built in. AMD's second and third count among what the first lets through, so that both must not name
-//! the same GPU.
+//! Batch systems set the variables of the vendors' libraries: NVIDIA's CUDA_VISIBLE_DEVICES, AMD's
+//! ROCR_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES and GPU_DEVICE_ORDINAL, Intel's ZE_AFFINITY_MASK. Some set all
+//! of them for any GPU. AMD's second and third variable number the GPUs that the first one lets through, so
+//! they must not repeat its numbers.
 
 use std::{fs, path::Path};
 
@@ -12,26 +12,26 @@ const ROCR: &str = "ROCR_VISIBLE_DEVICES";
 const HIP: &str = "HIP_VISIBLE_DEVICES";
 const ORDINAL: &str = "GPU_DEVICE_ORDINAL";
 const ZE: &str = "ZE_AFFINITY_MASK";
-/// All variables that hide GPUs. What a task is not given of them is taken from its environment.
+/// All variables that hide GPUs. A task with GPUs inherits none of them from the agent.
 pub const VARIABLES: [&str; 5] = [CUDA, ROCR, HIP, ORDINAL, ZE];
-/// By which batch systems say which GPUs a job has, where they set none of the above: numbers of the host.
+/// Variables by which batch systems list a job's GPUs if they set none of the above: numbers of the host.
 const JOBS: [&str; 5] = ["SLURM_STEP_GPUS", "SLURM_JOB_GPUS", "SGE_HGR_gpu", "SGE_HGR_gpus", "SGE_HGR_cuda"];
-/// TORQUE names a file with a line `HOST-gpuN` for each.
+/// TORQUE's variable with the name of a file, which has a line `HOST-gpuN` for each GPU.
 const FILE: &str = "PBS_GPUFILE";
-/// As the PCI bus numbers makers.
+/// Intel's vendor id on the PCI bus.
 const INTEL: &str = "0x8086";
 
 /// GPUs, and the variables that name them.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Gpus {
-    /// Each variable with a name for each GPU; all are as long.
+    /// Each variable with a name for each GPU; all lists have the same length.
     variables: Vec<(&'static str, Vec<String>)>,
-    /// Whether the batch system or the machine says which there are.
+    /// Whether the GPUs come from the batch system or the machine.
     is_known: bool,
 }
 
 impl Gpus {
-    /// What there is on the machine below `root`, with `variable` for the environment.
+    /// Finds the GPUs of the machine below `root`. `variable`: the environment.
     pub fn discover(root: &Path, variable: &dyn Fn(&str) -> Option<String>) -> Gpus {
         let machine = Machine::look(root);
         let said = VARIABLES.map(|name| variable(name).map(|list| names(&list)));
@@ -50,12 +50,12 @@ impl Gpus {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of GPUs.
     pub fn count(&self) -> usize {
         self.variables.first().map_or(0, |(_, names)| names.len())
     }
 
-    /// Where nobody says which there are, those that the platform is said to have: by number.
+    /// Returns these GPUs if they are known, else the `n` GPUs that the platform declares, by number.
     #[must_use]
     pub fn or_declared(&self, n: u32) -> Gpus {
         if self.is_known || n == 0 {
@@ -64,12 +64,12 @@ impl Gpus {
         Gpus { variables: vec![(CUDA, numbers(n as usize))], is_known: false }
     }
 
-    /// Whether it is known which there are. If so, there are no more than [`Gpus::count`].
+    /// Returns whether the GPUs are known. If so, there are no more than [`Gpus::count`].
     pub fn is_known(&self) -> bool {
         self.is_known
     }
 
-    /// The variables for a task that has these of them, counted from 0.
+    /// Returns the variables that show a task the given GPUs, counted from 0.
     pub fn shown(&self, gpus: &[usize]) -> Vec<(&'static str, String)> {
         let of = |names: &Vec<String>| {
             let chosen = gpus.iter().filter_map(|gpu| names.get(*gpu));
@@ -79,7 +79,7 @@ impl Gpus {
     }
 }
 
-/// What is built in.
+/// The GPUs in the machine.
 struct Machine {
     n_nvidia: usize,
     n_amd: usize,
@@ -90,7 +90,7 @@ impl Machine {
     fn look(root: &Path) -> Machine {
         let folder = |path: &str| fs::read_dir(root.join(path)).into_iter().flatten().flatten();
         let n_nvidia = folder("proc/driver/nvidia/gpus").count();
-        // The driver's topology has a node for each CPU socket, too, which has no SIMD units.
+        // The driver's topology also has a node for each CPU socket, which has no SIMD units.
         let simds = |text: String| {
             text.lines().find_map(|line| line.strip_prefix("simd_count ")?.trim().parse().ok())
         };
@@ -99,7 +99,7 @@ impl Machine {
             text.and_then(simds).is_some_and(|n: u64| n > 0)
         };
         let n_amd = folder("sys/class/kfd/kfd/topology/nodes").filter(is_amd).count();
-        // Those that are part of a processor sit on bus 0.
+        // GPUs that are part of a processor are on bus 0.
         let is_intel = |card: &fs::DirEntry| {
             let device = card.path().join("device");
             let is_card = card
@@ -121,7 +121,7 @@ impl Machine {
         [self.n_nvidia, self.n_amd, self.n_intel].into_iter().find(|n| *n > 0).unwrap_or(0)
     }
 
-    /// By which the vendor's library is told.
+    /// Returns the variable that the vendor's library reads.
     fn variable(&self) -> &'static str {
         match self {
             Machine { n_nvidia: 1.., .. } => CUDA,
@@ -132,7 +132,7 @@ impl Machine {
     }
 }
 
-/// The variables for tasks, from what is said by those of the pilot, in the order of [`VARIABLES`].
+/// Returns the variables for tasks from the pilot's own (`said`), in the order of [`VARIABLES`].
 fn by_variables(said: [Option<Vec<String>>; 5], machine: &Machine) -> Vec<(&'static str, Vec<String>)> {
     let [cuda, rocr, hip, ordinal, ze] = said;
     let is_amd =
@@ -147,13 +147,13 @@ fn by_variables(said: [Option<Vec<String>>; 5], machine: &Machine) -> Vec<(&'sta
     };
     let own = first(&all, machine.variable());
     let Some(own) = own.or_else(|| all.iter().find_map(|(_, list)| list.clone())) else { return Vec::new() };
-    // Of what names as many GPUs each is one of them; other lists mean something else.
+    // A list of the same length names the same GPUs; other lists mean something else.
     all.into_iter()
         .filter_map(|(name, list)| Some((name, list.filter(|list| list.len() == own.len())?)))
         .collect()
 }
 
-/// AMD's: what the runtime lets through, and which of that its libraries see.
+/// Returns AMD's variables: `rocr` limits the runtime, `above` chooses among the GPUs that it lets through.
 fn of_amd(
     rocr: Option<Vec<String>>,
     above: [(&'static str, Option<Vec<String>>); 3],
@@ -163,15 +163,16 @@ fn of_amd(
         let same = above.into_iter().filter(|(_, list)| list.as_ref() == Some(&first));
         return same.map(|(name, _)| (name, first.clone())).collect();
     };
-    // The same list again is the batch system's; another one chooses among the first.
+    // The same list in `above` repeats the batch system's choice; another one chooses among the first.
     let chosen = above.into_iter().find_map(|(_, list)| list).filter(|list| *list != rocr);
     let place = |name: &String| rocr.get(name.parse::<usize>().ok()?).cloned();
     let narrowed = chosen.and_then(|list| list.iter().map(place).collect::<Option<Vec<String>>>());
     vec![(ROCR, narrowed.unwrap_or(rocr))]
 }
 
-/// The names in such a list: `0,1`, `0 1`, `GPU-8932f937`, `MIG-…`, `MIG-GPU-…/1/0`, `0.1` (a part of Intel's). The
-/// libraries take them up to the first that is none; batch systems write words like NoDevFiles for "none".
+/// Parses a list of GPUs: `0,1`, `0 1`, `GPU-8932f937`, `MIG-…`, `MIG-GPU-…/1/0`, `0.1` (a part of Intel's).
+/// It ends at the first word that is no GPU, as in the libraries; batch systems write words like NoDevFiles
+/// for "none".
 fn names(list: &str) -> Vec<String> {
     let is_number = |name: &str| name.split('.').all(|part| part.parse::<u32>().is_ok());
     let is_name = |name: &&str| is_number(name) || name.starts_with("GPU-") || name.starts_with("MIG-");
@@ -199,7 +200,7 @@ mod tests {
         Gpus::discover(root, &|name| variables.get(name).map(|value| (*value).to_string()))
     }
 
-    /// What each GPU's task is shown on a machine without a known GPU.
+    /// Returns the variables of each GPU's task on a machine without a known GPU.
     fn shown(variables: &[(&str, &str)]) -> Vec<String> {
         shown_on(tempfile::tempdir().unwrap().path(), variables)
     }
@@ -265,7 +266,7 @@ mod tests {
     fn where_a_batch_system_sets_all_variables_no_two_of_them_contradict() {
         let all =
             [("CUDA_VISIBLE_DEVICES", "0,1"), ("ROCR_VISIBLE_DEVICES", "0,1"), ("GPU_DEVICE_ORDINAL", "0,1")];
-        // For AMD's libraries the second would be the second of the one that the runtime lets through.
+        // For AMD's libraries the numbers count among the GPUs that the runtime shows.
         assert_eq!(shown_on(amd(2).path(), &all), ["ROCR_VISIBLE_DEVICES=0", "ROCR_VISIBLE_DEVICES=1"]);
         let second = "CUDA_VISIBLE_DEVICES=1 ROCR_VISIBLE_DEVICES=1 GPU_DEVICE_ORDINAL=1";
         assert_eq!(shown_on(nvidia(2).path(), &all)[1], second);

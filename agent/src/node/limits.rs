@@ -1,18 +1,18 @@
-//! Limits of this process that would end it without a word.
+//! Limits that would end this process without a message.
 
 use std::{io, time::Duration};
 
 use protocol::text::ulimits::Limit;
 
-/// The smallest stack of the first thread with which this program runs, in bytes.
+/// The smallest stack of the main thread with which this program runs, in bytes.
 const STACK_BYTES_MIN: u64 = 1 << 20;
 
-/// Has a write beyond the limit of the size of files fail with an error, which is told, and not end this process. Programs
-/// that it starts are ended as ever: a handler, other than a signal that is ignored, is not theirs.
+/// Makes a write beyond the file size limit fail with an error instead of ending this process. Programs that
+/// it starts are still ended: exec resets a handler, but would keep an ignored signal.
 pub fn outlive_file_size() {
     extern "C" fn nothing(_: libc::c_int) {}
-    // SAFETY: the handler does nothing, which may be done at any time. All other fields may be zero: no flags, and no
-    // signals that are blocked meanwhile.
+    // SAFETY: the handler does nothing, so it may run at any time. All other fields may be zero: there are no
+    // flags, and no signals are blocked in the handler.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = nothing as *const () as libc::sighandler_t;
@@ -20,15 +20,15 @@ pub fn outlive_file_size() {
     }
 }
 
-/// A runtime for a thread of its own. Where that thread cannot be started it is dropped among tasks of another runtime, which
-/// a plain one answers with a panic.
+/// A runtime for its own thread. If that thread cannot be started, it is dropped among the tasks of another
+/// runtime, where a plain runtime would panic.
 pub(crate) struct OwnRuntime(Option<tokio::runtime::Runtime>);
 
 impl OwnRuntime {
-    /// Makes it.
+    /// Creates the runtime.
     ///
     /// # Errors
-    /// The system has no files for it.
+    /// The system has no file descriptors left.
     pub(crate) fn new() -> io::Result<OwnRuntime> {
         tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -36,14 +36,14 @@ impl OwnRuntime {
             .map(|runtime| OwnRuntime(Some(runtime)))
     }
 
-    /// Does all of the work.
+    /// Runs `work` to its end.
     pub(crate) fn block_on(&self, work: impl Future<Output = ()>) {
         if let Some(runtime) = &self.0 {
             runtime.block_on(work);
         }
     }
 
-    /// Ends it; what blocks has so long to end, too.
+    /// Ends the runtime; blocking work has `patience` to end.
     pub(crate) fn end(mut self, patience: Duration) {
         if let Some(runtime) = self.0.take() {
             runtime.shutdown_timeout(patience);
@@ -59,10 +59,10 @@ impl Drop for OwnRuntime {
     }
 }
 
-/// Whether the stack suffices. To be asked before anything is done that needs more of it.
+/// Checks the size of the stack. Must be called before any work that needs more stack.
 ///
 /// # Errors
-/// It does not: in words.
+/// The stack is too small, as a text.
 pub fn check_stack() -> io::Result<()> {
     match Limit::Stack.soft() {
         Some(bytes) if bytes < STACK_BYTES_MIN => Err(io::Error::other(format!(
@@ -89,7 +89,7 @@ mod tests {
     fn write_beyond_the_limit_fails_and_programs_that_are_started_are_ended_by_it() {
         outlive_file_size();
         let folder = tempfile::tempdir().unwrap();
-        // The same in a process of its own, as the limit would be this one's.
+        // A real limit would count for this whole process, so another process tests it.
         let program = Command::new("sh")
             .args(["-c", "ulimit -f 1; head -c 9999 /dev/zero > file; kill -l $?"])
             .current_dir(folder.path())

@@ -1,4 +1,4 @@
-//! What the kernel counts of processes that it has killed because memory ran out.
+//! The kernel's counts of processes that it has killed for lack of memory.
 
 use std::{
     fs,
@@ -7,10 +7,10 @@ use std::{
 
 use crate::node::own_cgroup_folders;
 
-/// The counters that concern this process's control groups, or the whole machine where groups have none.
+/// The counters of this process's control groups; those of the whole machine if the groups have none.
 #[derive(Debug)]
 pub struct MemoryKiller {
-    /// Each with what it said last.
+    /// Each counter's file with its last value.
     counters: Vec<(PathBuf, u64)>,
 }
 
@@ -32,7 +32,8 @@ impl MemoryKiller {
         MemoryKiller { counters }
     }
 
-    /// Whether the kernel has killed a process since this was asked last. False where it does not count them.
+    /// Returns whether the kernel has killed a process since the last call. Returns false if the kernel has
+    /// no counter.
     pub fn has_struck(&mut self) -> bool {
         let mut has_struck = false;
         for (path, before) in &mut self.counters {
@@ -44,7 +45,7 @@ impl MemoryKiller {
     }
 }
 
-/// The number of the line `oom_kill N`; `None`: the file has none, as in old kernels.
+/// Returns N of the line `oom_kill N`; `None` if the file has no such line, as in old kernels.
 fn n_killed(path: &Path) -> Option<u64> {
     let text = fs::read_to_string(path).ok()?;
     text.lines().find_map(|line| line.strip_prefix("oom_kill "))?.trim().parse().ok()
@@ -62,7 +63,7 @@ mod tests {
         fs::write(path, text).unwrap();
     }
 
-    /// Whether kills are noticed once each, where this file counts them.
+    /// Checks that a kill is noticed once if this file counts it.
     fn assert_noticed(root: &Path, path: &str, text: &dyn Fn(u64) -> String) {
         write(root, path, &text(3));
         let mut killer = MemoryKiller::new(root);

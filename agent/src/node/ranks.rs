@@ -1,5 +1,5 @@
-//! How many MPI processes a command starts, as far as it or its script says so: they share the task's cores, so that each
-//! has its part of them for threads.
+//! Finds the number of MPI processes (ranks) that a command starts, from the command or its script. They
+//! share the task's cores, so each gets its part of the cores for its threads.
 
 mod calls;
 
@@ -10,17 +10,17 @@ use protocol::job::{
     script::commands::{base_name, is_shell, program_of, simple_commands, text_of_shell},
 };
 
-/// So much of a script is looked at.
+/// The most bytes of a script that are read.
 const SCRIPT_BYTES_MAX: u64 = 256 << 10;
 
-/// So many words of a command may be scripts.
+/// The most words of a command that are tried as scripts.
 const N_SCRIPTS_MAX: usize = 8;
 
-/// Shells within shells, and variables of variables, that are looked into.
+/// The deepest nesting of shells and variables that is followed.
 const DEPTH_MAX: usize = 8;
 
-/// The programs that start the processes of MPI programs. Some come under names with an ending, such as
-/// `mpiexec.hydra` and `mpirun.openmpi`.
+/// Programs that start the processes of MPI programs. Some have names with a suffix, like `mpiexec.hydra` and
+/// `mpirun.openmpi`.
 const LAUNCHERS: [&str; 11] = [
     "mpirun",
     "mpiexec",
@@ -34,14 +34,14 @@ const LAUNCHERS: [&str; 11] = [
     "jsrun",
     "ibrun",
 ];
-/// Their options for the number of processes.
+/// The launchers' options for the number of processes.
 const OPTIONS: [&str; 6] = ["-n", "-np", "--np", "--n", "--ntasks", "-c"];
-/// What parts the programs of one launcher from each other.
+/// The word between the programs of one launcher.
 const NEXT_PROGRAM: &str = ":";
 
-/// The endings that their names may have after a point: of an implementation of MPI.
+/// The suffixes that launchers may have after a point: names of MPI implementations and batch systems.
 const BUILDS: [&str; 9] = ["hydra", "intel", "lam", "lsf", "mpich", "mpich2", "openmpi", "openmpi3", "slurm"];
-/// Programs that run what follows words of their own, of which nothing is known here.
+/// Programs that run another program after options of their own, which are not parsed here.
 const WRAPPERS: [&str; 28] = [
     "advisor",
     "apptainer",
@@ -72,20 +72,20 @@ const WRAPPERS: [&str; 28] = [
     "vtune",
     "xvfb-run",
 ];
-/// Programs that run none of the files that they are told.
+/// Programs that never run the files in their arguments.
 const READERS: [&str; 18] = [
     "[", "awk", "cat", "cd", "chmod", "cp", "diff", "echo", "grep", "head", "ls", "mv", "printf", "rm",
     "sed", "tail", "test", "which",
 ];
-/// How programs are called that run scripts in languages other than a shell's.
+/// Programs that run scripts in languages other than shells; their names begin with these words.
 const INTERPRETERS: [&str; 6] = ["python", "pypy", "perl", "R", "julia", "ruby"];
-/// Variables of a script whose value is looked at.
+/// The most variables of a script that are followed.
 const N_VARIABLES_MAX: usize = 1000;
 
-/// The processes that share the cores of each task of a job: 1 unless the command or a script that it names starts a
-/// launcher, all cores where the launcher decides itself. `None`: only the command of a task says how many. Scripts are
-/// looked for from the folder of the job; one that an input brings is not there yet, and what a script runs that is no
-/// script of this command is not looked at.
+/// Returns the number of processes that share the cores of each task of a job: 1 unless the command, or a
+/// script in it, starts a launcher; all cores if the launcher itself decides. `None`: the number differs
+/// between tasks. Relative paths of scripts start at the job's folder. An input file that is a script is not
+/// there yet, and scripts that a script runs are not read.
 pub fn of_job(command: &CommandLine, n_cores: u32, base: &Path) -> Option<u32> {
     let n_cores = n_cores.max(1);
     let (commands, has_placeholders) = match command {
@@ -95,7 +95,7 @@ pub fn of_job(command: &CommandLine, n_cores: u32, base: &Path) -> Option<u32> {
     match launched(&commands) {
         Some(Ranks::Known(n)) => return Some(n),
         Some(Ranks::Unsaid) => return Some(n_cores),
-        // A number that a shell makes is known only there.
+        // A number that a shell computes is known only there.
         Some(Ranks::Text) => return (!has_placeholders).then_some(n_cores),
         None => {}
     }
@@ -105,7 +105,7 @@ pub fn of_job(command: &CommandLine, n_cores: u32, base: &Path) -> Option<u32> {
     let mut scripts =
         paths.filter_map(|(words, at, word)| Some((words.get(..at)?, script(&base.join(word))?)));
     let found = scripts.find_map(|(before, script)| {
-        // Whatever its name is, it is in the language of what runs it.
+        // The interpreter decides about the script's language, not the name of the file.
         let is_run_by_other =
             before.iter().any(|word| INTERPRETERS.iter().any(|name| base_name(word).starts_with(name)));
         match script.is_of_shell && !is_run_by_other {
@@ -120,7 +120,7 @@ pub fn of_job(command: &CommandLine, n_cores: u32, base: &Path) -> Option<u32> {
     })
 }
 
-/// The same of one task, of which only its command line is looked at.
+/// Returns the same number for one task, from its command line only.
 pub fn of_task(argv: &[String], n_cores: u32) -> u32 {
     match launched(&[argv.to_vec()]) {
         None => 1,
@@ -129,24 +129,24 @@ pub fn of_task(argv: &[String], n_cores: u32) -> u32 {
     }
 }
 
-/// What a launcher is told of the number of processes.
+/// The number of processes in a launcher's options.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Ranks {
-    /// So many.
+    /// This number.
     Known(u32),
-    /// A placeholder, or something that a shell makes a number of.
+    /// A placeholder, or an expression of a shell.
     Text,
-    /// Nothing, of one of its programs at least.
+    /// No number, for at least one of its programs.
     Unsaid,
 }
 
-/// Whether a command may run a file that it is told.
+/// Returns whether a command may run a file in its arguments.
 fn may_run_scripts(words: &[String]) -> bool {
     let program = program_of(words).and_then(|at| words.get(at));
     program.is_some_and(|program| !READERS.contains(&base_name(program)))
 }
 
-/// Options, variables and placeholders are none.
+/// Returns whether a word may name a script: it is no option, variable or placeholder.
 fn may_be_script(word: &str) -> bool {
     !word.starts_with('-') && !word.contains(['{', '$', '*', '=', '\n', '\0'])
 }
@@ -156,9 +156,9 @@ struct Script {
     is_of_shell: bool,
 }
 
-/// A script: a file of text that begins with `#!`, or is named as scripts are.
+/// Reads a script: a text file that begins with `#!`, or has the name of a script.
 fn script(path: &Path) -> Option<Script> {
-    // A pipe would not be read to its end.
+    // A pipe would be used up by reading it.
     if !std::fs::metadata(path).ok()?.is_file() {
         return None;
     }
@@ -176,28 +176,29 @@ fn script(path: &Path) -> Option<Script> {
     Some(Script { text, is_of_shell })
 }
 
-/// Whether a word names a launcher: it counts only in the place of a command.
+/// Returns whether a word names a launcher; it counts only in the place of a command.
 fn is_launcher(word: &str) -> bool {
     let name = base_name(word);
     let (name, build) = name.split_once('.').unwrap_or((name, BUILDS[0]));
     LAUNCHERS.contains(&name) && BUILDS.contains(&build)
 }
 
-/// How many processes the first launcher of these commands starts, in all of its programs; `None`: there is none.
+/// Returns the number of processes of the first launcher, in all of its programs; `None`: there is no
+/// launcher.
 fn launched(commands: &[Vec<String>]) -> Option<Ranks> {
     let mut variables = BTreeMap::new();
     commands.iter().find_map(|words| of_command(words, &mut variables, 0))
 }
 
-/// How many processes a simple command starts. `variables`: those that the commands before it set, as lists of words.
-/// `depth`: how many shells and variables it is inside of.
+/// Returns the number of processes that a simple command starts. `variables`: values that earlier commands
+/// set, as lists of words. `depth`: the nesting of shells and variables.
 fn of_command(
     words: &[String],
     variables: &mut BTreeMap<String, Vec<String>>,
     depth: usize,
 ) -> Option<Ranks> {
     let Some(at) = program_of(words) else {
-        // A command that only sets variables: the value of one may be a launcher with its options, used later as `$MPI`.
+        // This command only sets variables; a value may be a launcher with options, used later as `$MPI`.
         for (name, value) in words.iter().filter_map(|word| word.split_once('=')) {
             if variables.len() < N_VARIABLES_MAX {
                 variables.insert(name.to_owned(), value.split_whitespace().map(str::to_owned).collect());
@@ -222,7 +223,7 @@ fn of_command(
         return of_command(&all, variables, depth + 1);
     }
     if let Some((text_at, text)) = text_of_shell(words) {
-        // Lists of other languages come in single words.
+        // Lists in other languages are passed as single words.
         return match text.contains(char::is_whitespace) {
             true => simple_commands(text).iter().find_map(|words| of_command(words, variables, depth + 1)),
             false => of_command(&words[text_at..], variables, depth + 1),
@@ -235,7 +236,7 @@ fn of_command(
     of_command(&words[at..], variables, depth + 1)
 }
 
-/// How many processes a launcher starts, which is the first of these words.
+/// Returns the number of processes of a launcher, which is the first of these words.
 fn of_launcher(words: &[String]) -> Ranks {
     let is_srun = words.first().is_some_and(|word| base_name(word) == "srun");
     let rest: Vec<&str> = words.iter().skip(1).map(String::as_str).collect();
@@ -251,7 +252,7 @@ fn of_launcher(words: &[String]) -> Ranks {
     })
 }
 
-/// How many processes a launcher starts with these words, which end with one of its programs.
+/// Returns the number of processes in a launcher's options for one program; the options end with the program.
 fn of_program(words: &[&str], is_srun: bool) -> Ranks {
     let mut rest = words.iter();
     while let Some(word) = rest.next() {
@@ -276,7 +277,7 @@ mod tests {
 
     use super::{of_job, of_task};
 
-    /// Of a script that is the command of a job.
+    /// Returns the number of ranks of a script that is a job's command.
     fn of_script(name: &str, text: &str) -> u32 {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join(name), text).unwrap();
@@ -370,7 +371,7 @@ mod tests {
         assert_eq!(of_script("s.py", "os.system('mpirun -n ' + str(n) + ' ./a')"), 8);
     }
 
-    /// Of a job as a line and as a list of words, and the same of a task where only that says it.
+    /// Returns the numbers for a job, as a line and as words; checks the numbers of the tasks too.
     fn of(text: &str) -> [u32; 2] {
         let words: Vec<String> = text.split(' ').map(str::to_string).collect();
         let here = Path::new("/nonexistent");

@@ -1,4 +1,4 @@
-//! The signals by which platforms and people tell a pilot to go.
+//! The signals by which platforms and people end a pilot.
 
 use std::{
     io,
@@ -10,12 +10,12 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::guard::keeper;
 
-/// The last signal that this process got from somebody else than its guard; 0: none.
+/// The last signal from a process other than the guard; 0: none.
 static FROM_OTHERS: AtomicI32 = AtomicI32::new(0);
 
-/// All of them as one stream. Grid Engine says with SIGUSR2 that a job is about to be killed, and with SIGUSR1
-/// that it is about to be stopped, when its tasks had better run elsewhere; LoadLeveler says with SIGXCPU that
-/// the soft limit of time has come.
+/// All of these signals as one stream. Grid Engine sends SIGUSR2 before it kills a job, and SIGUSR1 before it
+/// stops a job, whose tasks should then run elsewhere. LoadLeveler sends SIGXCPU at the soft limit of the
+/// walltime.
 pub struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -26,13 +26,13 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Catches them from now on.
+    /// Begins to catch the signals.
     ///
     /// # Errors
     /// The system allows no handler.
     pub fn new() -> io::Result<Signals> {
         let guard = keeper::living_guard().unwrap_or(0);
-        // Before the streams: who sent a signal is known when it is told.
+        // Comes before the streams: the sender must be known when a stream reports the signal.
         for signal in keeper::FORWARDED {
             note_sender(signal, guard)?;
         }
@@ -46,7 +46,7 @@ impl Signals {
         })
     }
 
-    /// Returns when the next one has come.
+    /// Waits for the next signal.
     pub async fn next(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
@@ -59,16 +59,17 @@ impl Signals {
     }
 }
 
-/// The signal that tasks have got as well, if there was one. Who signals only the pilot signals its guard, which passes
-/// it on; batch systems and hosts that shut down signal all processes, the tasks' too.
+/// Returns the signal that tasks have got too, if there was one. The guard gets and forwards a signal that is
+/// meant for the pilot alone; batch systems and hosts that shut down signal all processes, also those of
+/// tasks.
 pub fn of_all_processes() -> Option<libc::c_int> {
     Some(FROM_OTHERS.load(Ordering::Relaxed)).filter(|signal| *signal != 0)
 }
 
 fn note_sender(signal: libc::c_int, guard: libc::pid_t) -> io::Result<()> {
     let note = move |information: &libc::siginfo_t| {
-        // SAFETY: signals that processes send have a sender; of others the number is 0 or means something else, which is
-        // no guard.
+        // SAFETY: signals from processes have a sender; for other signals the field is 0 or has another
+        // meaning, and does not equal the guard's pid.
         if unsafe { information.si_pid() } != guard {
             FROM_OTHERS.store(signal, Ordering::Relaxed);
         }

@@ -1,34 +1,35 @@
-//! Which slot, CPUs and GPUs a running task has. Amounts are the scheduler's business, names are ours.
+//! The slot, CPUs and GPUs of each running task. The scheduler decides on their numbers, this module on which
+//! ones.
 
 use crate::node::gpus::Gpus;
 
-/// What one task has been given.
+/// The slot, CPUs and GPUs of one task.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Place {
     /// The lowest number that no running task has.
     pub slot: usize,
-    /// CPUs to bind to; empty: not bound.
+    /// CPUs to which the task is bound; empty: it is not bound.
     pub cpus: Vec<usize>,
-    /// GPUs, counted from 0.
+    /// The task's GPUs, counted from 0.
     pub gpus: Vec<usize>,
-    /// The variables that show these GPUs and no others.
+    /// The variables that show the task these GPUs and no others.
     pub shown: Vec<(&'static str, String)>,
 }
 
-/// What is free.
+/// The free slots, CPUs and GPUs.
 #[derive(Clone, Debug)]
 pub struct Slots {
     taken: Vec<bool>,
-    /// CPUs, and how many tasks each has; empty when tasks are not bound.
+    /// CPUs, with their numbers of tasks; empty: tasks are not bound.
     cpus: Vec<(usize, usize)>,
-    /// All GPUs.
+    /// All GPUs of the node.
     of_node: Gpus,
-    /// Free GPUs, the lowest last.
+    /// Free GPUs, in descending order.
     gpus: Vec<usize>,
 }
 
 impl Slots {
-    /// CPUs to bind tasks to (none: tasks are not bound), and GPUs.
+    /// Returns the slots of a node. `cpus`: CPUs to which tasks are bound; empty: they are not bound.
     pub fn new(cpus: &[usize], gpus: Gpus) -> Slots {
         let cpus = cpus.iter().map(|cpu| (*cpu, 0)).collect();
         let free = (0..gpus.count()).collect();
@@ -37,8 +38,8 @@ impl Slots {
         slots
     }
 
-    /// A place for a task. It shares CPUs, or has fewer GPUs than asked for, only if the pilot offers more than there
-    /// are: then it is where the fewest others are.
+    /// Takes a place for a task. The task shares CPUs, or gets fewer GPUs than `n_gpus`, only if the pilot
+    /// offers more than the node has; then it gets the CPUs with the fewest tasks.
     pub fn take(&mut self, n_cores: usize, n_gpus: usize) -> Place {
         let slot = self.taken.iter().position(|taken| !taken).unwrap_or(self.taken.len());
         if slot == self.taken.len() {
@@ -57,7 +58,7 @@ impl Slots {
         Place { slot, cpus, gpus, shown }
     }
 
-    /// Takes a place back.
+    /// Returns a place.
     pub fn give_back(&mut self, place: Place) {
         if let Some(taken) = self.taken.get_mut(place.slot) {
             *taken = false;
@@ -85,7 +86,7 @@ mod tests {
         let first = slots.take(2, 1);
         let second = slots.take(1, 1);
         let shown = |gpu: &str| vec![("CUDA_VISIBLE_DEVICES", gpu.to_string())];
-        // The lowest that are free.
+        // The lowest free numbers.
         assert_eq!(first, Place { slot: 0, cpus: vec![4, 5], gpus: vec![0], shown: shown("0") });
         assert_eq!(second, Place { slot: 1, cpus: vec![6], gpus: vec![1], shown: shown("1") });
         slots.give_back(first.clone());

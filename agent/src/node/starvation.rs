@@ -1,11 +1,11 @@
-//! How long tasks wait for CPUs that others have. A task that gets a third of a CPU on a busy host takes three times as
-//! long and looks as if it were idle for two thirds of that. The kernel counts for each thread how long it has run and
-//! how long it was ready and waited (`/proc/PID/schedstat`), and for the machine what a hypervisor has stolen; where it
-//! counts no waiting, its figures of pressure (PSI) stand for that.
+//! Measures how long tasks wait for CPUs that other processes use. A task that gets a third of a CPU on a
+//! busy host takes three times as long and looks idle for two thirds of that time. For each thread the kernel
+//! counts how long it ran and how long it was ready and waited (`/proc/PID/schedstat`), and for the machine
+//! how much time a hypervisor has stolen. If it does not count waiting, its pressure figures (PSI) are used.
 //!
-//! What is measured is how much waiting comes with each second of computing, of all tasks of the pilot that run. Looks
-//! from time to time find long tasks. Of short ones they find only a part, and some before they have computed at all, so
-//! those count when they end.
+//! The measured number is the time of waiting for each second of running, over all running tasks of the
+//! pilot. Periodic looks find long tasks. They miss many short tasks, and find some before they have run at
+//! all, so short tasks are counted when they end.
 
 use std::{
     collections::HashMap,
@@ -21,23 +21,23 @@ use std::{
 
 use crate::spawn::{family, schedstat};
 
-/// After this time tasks that have begun are looked at for the first time.
+/// Time from the start of tasks to the first look.
 const FIRST_LOOK: Duration = Duration::from_millis(200);
-/// Between looks, at least.
+/// The shortest pause between looks.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
-/// A look takes no more than this part of the time.
+/// A pause is at least this many times as long as the look before it.
 const PAUSE_OF_COST: u32 = 100;
-/// Of looks before the last one, so much counts.
+/// Weight of the looks before the last one.
 const MEMORY: f64 = 0.5;
-/// Threads looked at, at most.
+/// The most threads to look at.
 const N_THREADS_MAX: usize = 8192;
-/// Looks miss some of the waiting, and the pilot's own on a busy host. Slots that are too few cost less than those that
-/// are too many, so this times as much is told.
+/// Factor of the result. Looks miss some of the waiting, and also the pilot's own waiting on a busy host. Too
+/// few slots cost less than too many, so the waiting time is overestimated.
 const CAUTION: (u128, u128) = (3, 2);
-/// A look needs little.
+/// The thread needs little stack.
 const STACK_BYTES: usize = 256 << 10;
 
-/// Measures on a thread of its own, which sleeps while no task runs.
+/// A measuring thread, which sleeps while no task runs.
 pub struct Starvation {
     shared: Arc<Shared>,
     looker: Option<Thread>,
@@ -46,20 +46,20 @@ pub struct Starvation {
 #[derive(Default)]
 struct Shared {
     is_busy: AtomicBool,
-    /// Whether the thread sleeps until something runs.
+    /// Whether the thread sleeps until a task runs.
     is_asleep: AtomicBool,
     is_over: AtomicBool,
-    /// Microseconds of waiting that come with a second of computing.
+    /// Microseconds of waiting for each second of running.
     wait_us: AtomicU64,
-    /// Nanoseconds that short tasks which ended since the last look have computed, and have waited.
+    /// Nanoseconds that short tasks ran, and that they waited; of those that have ended since the last look.
     ended: [AtomicU64; 2],
 }
 
 impl Starvation {
-    /// Starts the thread; it looks at descendants of this process.
+    /// Starts the thread, which looks at the descendants of this process.
     ///
     /// # Errors
-    /// No thread left.
+    /// There is no thread left.
     pub fn start() -> io::Result<Starvation> {
         let shared = Arc::new(Shared::default());
         let of_thread = Arc::clone(&shared);
@@ -68,7 +68,7 @@ impl Starvation {
         Ok(Starvation { shared, looker: Some(looker) })
     }
 
-    /// Tells whether tasks run.
+    /// Sets whether tasks run.
     pub fn set_busy(&self, is_busy: bool) {
         self.shared.is_busy.store(is_busy, Ordering::SeqCst);
         if is_busy && self.shared.is_asleep.swap(false, Ordering::SeqCst) {
@@ -76,15 +76,15 @@ impl Starvation {
         }
     }
 
-    /// Counts a short task that has ended: for how many nanoseconds it computed, and waited for a CPU.
+    /// Adds a short task that has ended: the nanoseconds that it ran, and that it waited for a CPU.
     pub fn note_ended(&self, times_ns: [u64; 2]) {
         for (sum, time_ns) in self.shared.ended.iter().zip(times_ns) {
             sum.fetch_add(time_ns, Ordering::Relaxed);
         }
     }
 
-    /// For how long a task that used so much CPU time wanted to compute and could not, in microseconds: of the time of
-    /// its cores (`core_us`) at most what it did not compute in.
+    /// Returns the microseconds that a task with this CPU time was ready without a CPU; at most the rest of
+    /// the time of its cores (`core_us`).
     pub fn of_task(&self, cpu_us: u64, core_us: u64) -> u64 {
         let wait_us = self.shared.wait_us.load(Ordering::Relaxed);
         let waited = u128::from(cpu_us) * u128::from(wait_us) / 1_000_000 * CAUTION.0 / CAUTION.1;
@@ -107,7 +107,7 @@ fn look(shared: &Shared) {
         if !shared.is_busy.load(Ordering::SeqCst) {
             pause = FIRST_LOOK;
             shared.is_asleep.store(true, Ordering::SeqCst);
-            // A task that has begun before that has unparked nobody.
+            // A task that started before `is_asleep` was set has not unparked this thread.
             if !shared.is_busy.load(Ordering::SeqCst) {
                 thread::park();
             }
@@ -124,16 +124,16 @@ fn look(shared: &Shared) {
     }
 }
 
-/// What was found at the last looks.
+/// The results of the last looks.
 struct Meter {
     root: PathBuf,
     /// Each thread's time of running and of waiting, in nanoseconds.
     threads: HashMap<libc::pid_t, [u64; 2]>,
-    /// Sums that forget: running and waiting, in nanoseconds.
+    /// Sums with decay: running and waiting, in nanoseconds.
     sums: [f64; 2],
     /// The machine's CPU time: used, and stolen by a hypervisor, in ticks.
     ticks: Option<[u64; 2]>,
-    /// Where pressure on CPUs is told, and what was told last, in microseconds.
+    /// File with the pressure on CPUs, its last value in microseconds, and the time of reading.
     pressure: Option<(PathBuf, u64, Instant)>,
 }
 
@@ -148,8 +148,8 @@ impl Meter {
         Meter { root: root.to_owned(), threads: HashMap::new(), sums: [0.0; 2], ticks, pressure }
     }
 
-    /// Returns the seconds of waiting that come with each second in which these processes compute, and those that have ended
-    /// since the last look, with their nanoseconds of computing and waiting.
+    /// Returns the seconds of waiting for each second of running: of the processes `pids` since the last
+    /// look, and of tasks that have ended since then (`ended`: their nanoseconds of running and of waiting).
     fn look(&mut self, pids: &[libc::pid_t], ended: [u64; 2], now: Instant) -> f64 {
         let by_pressure = self.by_pressure(now);
         let stolen = self.stolen();
@@ -164,12 +164,12 @@ impl Meter {
                 }
             }
         }
-        // Where the kernel counts no waiting there are no such files.
+        // Kernels that count no waiting have no such files.
         let ratio = if found.is_empty() { by_pressure.filter(|_| !pids.is_empty()) } else { None };
         self.sums = [0, 1].map(|n| self.sums[n] * MEMORY + ended[n] as f64);
         for (id, times) in &found {
             let before = self.threads.get(id).copied().unwrap_or_default();
-            // A number that was given out again begins anew.
+            // A thread id that was used again starts from zero.
             let before = if before[0] > times[0] { [0; 2] } else { before };
             for n in 0..2 {
                 self.sums[n] += times[n].saturating_sub(before[n]) as f64;
@@ -180,7 +180,8 @@ impl Meter {
         ratio.unwrap_or(if ran > 0.0 { waited / ran } else { 0.0 }) + stolen
     }
 
-    /// Of each second that the machine's CPUs computed since the last look: what a hypervisor has stolen beside.
+    /// Returns the stolen CPU time for each second of used CPU time since the last look, for the whole
+    /// machine.
     fn stolen(&mut self) -> f64 {
         let Some((before, after)) = self.ticks.zip(cpu_ticks(&self.root)) else { return 0.0 };
         let [used, stolen] = [0, 1].map(|n| after[n].saturating_sub(before[n]) as f64);
@@ -188,7 +189,7 @@ impl Meter {
         if used > 0.0 { stolen / used } else { 0.0 }
     }
 
-    /// By the part of the time since the last look in which any process here waited for a CPU.
+    /// Returns the ratio from the part of the time since the last look in which any process waited for a CPU.
     fn by_pressure(&mut self, now: Instant) -> Option<f64> {
         let (path, before_us, at) = self.pressure.as_mut()?;
         let after_us = stalled_us(path)?;
@@ -199,7 +200,8 @@ impl Meter {
     }
 }
 
-/// The first line of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal.
+/// Returns used and stolen ticks from the first line of `/proc/stat`: user, nice, system, idle, iowait, irq,
+/// softirq, steal.
 fn cpu_ticks(root: &Path) -> Option<[u64; 2]> {
     let text = fs::read_to_string(root.join("proc/stat")).ok()?;
     let fields = text.lines().next()?.strip_prefix("cpu ")?.split_whitespace();
@@ -208,7 +210,8 @@ fn cpu_ticks(root: &Path) -> Option<[u64; 2]> {
     Some([used, ticks.get(7).copied().unwrap_or(0)])
 }
 
-/// Microseconds in which some process waited: `some avg10=0.00 avg60=0.00 avg300=0.00 total=12`.
+/// Returns the microseconds in which any process waited, from `some avg10=0.00 avg60=0.00 avg300=0.00
+/// total=12`.
 fn stalled_us(path: &Path) -> Option<u64> {
     let text = fs::read_to_string(path).ok()?;
     let some = text.lines().find(|line| line.starts_with("some "))?;
@@ -241,7 +244,7 @@ mod tests {
         write(root.path(), "proc/7/task/7/schedstat", "1000 500 3\n");
         write(root.path(), "proc/7/task/8/schedstat", "1000 1500 3\n");
         assert_eq!(meter.look(&[7], [0; 2], Instant::now()), 1.0);
-        // Half of what was before counts: 1000 to 1000, and now 4000 to none.
+        // Earlier sums count half: 1000 running to 1000 waiting; now 4000 running to none.
         write(root.path(), "proc/7/task/7/schedstat", "5000 500 3\n");
         assert_eq!(meter.look(&[7], [0; 2], Instant::now()), 0.2);
         assert_eq!(meter.look(&[], [0; 2], Instant::now()), 0.2, "nobody runs, and nothing is known anew");
@@ -252,7 +255,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         write(root.path(), "proc/stat", "cpu  100 0 0 500 0 0 0 0 0 0\n");
         let mut meter = Meter::new(root.path());
-        // The one that runs waits for its first turn.
+        // The running task waits for its first turn on a CPU.
         write(root.path(), "proc/7/task/7/schedstat", "0 0 0\n");
         assert_eq!(meter.look(&[7], [20_000, 240_000], Instant::now()), 12.0);
         assert_eq!(meter.look(&[7], [0; 2], Instant::now()), 12.0, "nothing is known anew");
@@ -301,7 +304,7 @@ mod tests {
         let busy = || Command::new("taskset").args(["-c", "0", "sh", "-c", "while :; do :; done"]).spawn();
         let mut busy = [busy().unwrap(), busy().unwrap()];
         starvation.set_busy(true);
-        // Each of the two waits for as long as it runs; longer, if others are there as well.
+        // Each of the two waits as long as it runs, or longer if other processes run as well.
         while starvation.of_task(1_000_000, 100_000_000) < 500_000 {
             std::thread::sleep(FIRST_LOOK);
         }

@@ -1,4 +1,4 @@
-//! HTTP clients for other pilots, each of which takes one certificate.
+//! HTTP clients for other pilots; each accepts one certificate.
 
 use std::{
     collections::HashMap,
@@ -12,21 +12,22 @@ use scheduler::digest::Digest;
 
 use crate::sys::pin;
 
-/// How long connecting may take, and how long nothing may come: pilots of the platform are near, else there are others.
+/// Limits for connecting and for a silent connection: other pilots of the platform are near, and there are
+/// several.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
-/// Pilots to which connections are kept at most.
+/// The most pilots to which connections are kept.
 const N_PEERS_MAX: usize = 64;
 
-/// The ways to other pilots, by their certificates.
+/// The clients for other pilots, by their certificates.
 #[derive(Debug, Default)]
 pub struct PeerClients(Mutex<HashMap<Digest, reqwest::Client>>);
 
 impl PeerClients {
-    /// The way to another pilot.
+    /// Returns the client for another pilot.
     ///
     /// # Errors
-    /// There can be no client.
+    /// The client cannot be created.
     pub fn of(&self, peer: &Peer) -> reqwest::Result<reqwest::Client> {
         let mut clients = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(client) = clients.get(&peer.certificate_sha256) {

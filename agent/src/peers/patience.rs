@@ -1,5 +1,5 @@
-//! A connection to another pilot that must go on taking what is sent to it: one that stands still keeps neither a place
-//! nor a file here.
+//! A stream to another pilot that fails if the pilot stops reading, so that it cannot hold a connection and a
+//! file here.
 
 use std::{
     io,
@@ -13,11 +13,11 @@ use tokio::{
     time::{Sleep, sleep},
 };
 
-/// A stream that fails when nothing could be written for too long.
+/// A stream that fails if no byte could be written for too long.
 pub(super) struct Patient<S> {
     stream: S,
     patience: Duration,
-    /// While writing is blocked: when it has been for too long.
+    /// The time limit of a blocked write.
     end: Option<Pin<Box<Sleep>>>,
 }
 
@@ -26,7 +26,7 @@ impl<S> Patient<S> {
         Patient { stream, patience, end: None }
     }
 
-    /// What became of an attempt to write; an error instead of waiting for ever.
+    /// Returns the outcome of a write, or an error after too long a wait.
     fn judge(
         &mut self,
         context: &mut Context<'_>,
@@ -75,7 +75,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
         self.stream.is_write_vectored()
     }
 
-    // A socket holds nothing back: these wait for nobody.
+    // A socket does not buffer, so these calls do not block.
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_flush(context)
     }

@@ -1,5 +1,5 @@
-//! What other pilots may have of this one: objects of its cache, over TLS with a certificate of its own that they know
-//! from the manager, for the platform's token.
+//! Serves other pilots: objects of the cache and tasks, over TLS with this pilot's own certificate. They know
+//! the certificate from the manager and show the platform's token.
 
 use std::{
     convert::Infallible,
@@ -35,26 +35,26 @@ use tokio_rustls::TlsAcceptor;
 use super::{Asks, Directory, patience::Patient};
 use crate::{staging::cache::Cache, sys::sha256};
 
-/// Objects that are given out at a time: who finds no place looks elsewhere.
+/// The most objects sent at a time; other pilots look elsewhere.
 const N_TRANSFERS: usize = 4;
-/// Connections at a time.
+/// The most connections at a time.
 const N_CONNECTIONS: usize = 256;
-/// Until a handshake is over.
+/// Time limit of a TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// Until a request's header is there, also between requests.
+/// Time limit of a request's header, also between requests.
 const HEADER: Duration = Duration::from_secs(120);
-/// Until the pilot's loop has answered, or a short body is there.
+/// Time limit of the pilot loop's answer, and of a short body.
 const ANSWER: Duration = Duration::from_secs(1);
-/// Whoever takes nothing of what is sent for so long does not want it.
+/// Time after which a peer that reads nothing is given up.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// A pilot's number is no longer.
+/// Longest text of a pilot's id.
 const WORD_BYTES_MAX: usize = 32;
-/// A file goes in pieces of this size.
+/// Size of the pieces of a file.
 const PIECE_BYTES: usize = 128 << 10;
 
 type Body = UnsyncBoxBody<Bytes, io::Error>;
 
-/// A socket that others reach, and the certificate that it shows.
+/// A socket for other pilots, and its certificate.
 pub struct Endpoint {
     listener: std::net::TcpListener,
     acceptor: TlsAcceptor,
@@ -66,7 +66,7 @@ impl Endpoint {
     /// Listens on a free port of the address by which this host reaches the manager.
     ///
     /// # Errors
-    /// There is no such address, no port, or no certificate can be made.
+    /// There is no such address or no port, or no certificate can be created.
     pub fn open(manager_url: &str) -> io::Result<Endpoint> {
         let listener = std::net::TcpListener::bind((own_address(manager_url)?, 0))?;
         listener.set_nonblocking(true)?;
@@ -84,17 +84,17 @@ impl Endpoint {
         Ok(Endpoint { listener, acceptor, url, certificate_sha256 })
     }
 
-    /// Where it listens.
+    /// Returns its URL.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// What it shows.
+    /// Returns the digest of its certificate.
     pub fn certificate_sha256(&self) -> Digest {
         self.certificate_sha256
     }
 
-    /// Answers others. Does not end.
+    /// Serves other pilots for ever.
     pub(super) async fn serve(self, directory: Arc<Directory>, cache: Arc<Cache>, asks: Asks) {
         let listener = match TcpListener::from_std(self.listener) {
             Ok(listener) => listener,
@@ -106,7 +106,7 @@ impl Endpoint {
         let host = Arc::new(Serving::new(directory, cache, asks));
         let connections = Arc::new(Semaphore::new(N_CONNECTIONS));
         loop {
-            // It is never closed.
+            // The semaphore is never closed.
             let Ok(place) = Arc::clone(&connections).acquire_owned().await else { return };
             match listener.accept().await {
                 Ok((stream, _)) => {
@@ -116,7 +116,7 @@ impl Endpoint {
                         drop(place);
                     });
                 }
-                // Too many files open: those that end make room.
+                // Too many files are open; connections that end make room.
                 Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
             }
         }
@@ -124,30 +124,30 @@ impl Endpoint {
 }
 
 async fn connection(stream: TcpStream, acceptor: TlsAcceptor, host: Arc<Serving>) {
-    // Without it answers are a little later.
+    // Without this option answers come a little later.
     let _ = stream.set_nodelay(true);
     let stream = Patient::new(stream, PATIENCE);
     let Ok(Ok(stream)) = timeout(HANDSHAKE, acceptor.accept(stream)).await else { return };
     host.converse(stream).await;
 }
 
-/// The address by which this host reaches the manager.
+/// Returns the address by which this host reaches the manager.
 fn own_address(manager_url: &str) -> io::Result<IpAddr> {
     let no_address = || io::Error::other(format!("{manager_url} has no address"));
-    // Where it names no port, that is the scheme's.
+    // Without a port in the URL the scheme's port counts.
     let url = Url::parse(manager_url).map_err(io::Error::other)?;
     let manager = url.socket_addrs(|| None)?.into_iter().next().ok_or_else(no_address)?;
     let any: SocketAddr = match manager {
         SocketAddr::V4(_) => ([0, 0, 0, 0], 0).into(),
         SocketAddr::V6(_) => ([0_u16; 8], 0).into(),
     };
-    // Nothing is sent: it only says which way it would go.
+    // Nothing is sent: connecting a UDP socket only selects the route.
     let socket = UdpSocket::bind(any)?;
     socket.connect(manager)?;
     Ok(socket.local_addr()?.ip())
 }
 
-/// What others are answered with.
+/// The server's side of a connection.
 pub struct Serving {
     directory: Arc<Directory>,
     cache: Arc<Cache>,
@@ -156,19 +156,19 @@ pub struct Serving {
 }
 
 impl Serving {
-    /// Files come from that cache, tasks by whom `asks` tells.
+    /// Returns a server of the objects in `cache`; requests for tasks go to `asks`.
     pub fn new(directory: Arc<Directory>, cache: Arc<Cache>, asks: Asks) -> Serving {
         Serving { directory, cache, asks, transfers: Arc::new(Semaphore::new(N_TRANSFERS)) }
     }
 
-    /// Answers what is asked over a connection, until that ends.
+    /// Answers the requests of a connection until it ends.
     pub async fn converse(self: Arc<Self>, stream: impl AsyncRead + AsyncWrite + Unpin) {
         let service = service_fn(move |request| {
             let host = Arc::clone(&self);
             async move { Ok::<_, Infallible>(host.answer(request).await) }
         });
         let mut builder = http1::Builder::new();
-        // Whoever has said all hears the answer still. That somebody is gone is so seen by what cannot be sent.
+        // A peer that has sent all still gets the answer. A peer that is gone shows by failed writes.
         builder.timer(TokioTimer::new()).header_read_timeout(HEADER).half_close(true);
         if let Err(error) = builder.serve_connection(TokioIo::new(stream), service).await {
             tracing::debug!(%error, "a connection of another pilot broke");
@@ -193,7 +193,7 @@ impl Serving {
         }
     }
 
-    /// Another pilot wants tasks: the pilot's loop says how many it gets.
+    /// Answers a request for tasks; the pilot's loop decides on their number.
     async fn steal(self: Arc<Self>, body: Incoming) -> Response<Body> {
         let body = timeout(ANSWER, Limited::new(body, WORD_BYTES_MAX).collect()).await;
         let word = body.ok().and_then(Result::ok).map(|body| body.to_bytes());
@@ -209,7 +209,7 @@ impl Serving {
         }
     }
 
-    /// An object of the cache. Whoever comes while enough others are served is to look elsewhere.
+    /// Sends an object of the cache. While enough other pilots are served, the peer is to look elsewhere.
     async fn object(self: Arc<Self>, sha256: Digest) -> Response<Body> {
         let Ok(place) = Arc::clone(&self.transfers).try_acquire_owned() else {
             return bare(StatusCode::SERVICE_UNAVAILABLE);
@@ -247,7 +247,7 @@ impl Serving {
     }
 }
 
-/// A file on its way to another pilot.
+/// A file that is being sent to another pilot.
 struct Giving {
     file: File,
     _pinned: Pinned,

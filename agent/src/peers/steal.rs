@@ -1,5 +1,6 @@
-//! An idle pilot asks others for tasks (paper 004): some of them how much they have, and the one with most for half.
-//! The tasks themselves come from the manager, and where others cannot be reached it asks one of them.
+//! Asks other pilots for tasks when this pilot is idle (paper 004): asks some for their number of tasks, then
+//! the one with the most for half of them. The tasks themselves come from the manager. If other pilots cannot
+//! be reached, the manager asks one of them.
 
 use std::time::{Duration, Instant};
 
@@ -15,12 +16,12 @@ use scheduler::{
 use super::{Directory, PeerClients};
 use crate::session::client::{Client, random};
 
-/// Who does not answer in this time is not asked again for a while.
+/// Time limit of an answer; a pilot that exceeds it is avoided for a while.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// For so long it is believed who is there.
+/// How long the list of other pilots is used before it is fetched again.
 const KNOWN: Duration = Duration::from_secs(1);
 
-/// Asks others for tasks.
+/// Asks other pilots for tasks.
 pub async fn hunt(directory: &Directory, client: &Client, peers: &PeerClients) -> Hunted {
     let is_old = directory.state().known_at.is_none_or(|at| at.elapsed() > KNOWN);
     if is_old && directory.exchange(client, Vec::new(), Vec::new()).await.is_err() {
@@ -41,7 +42,7 @@ pub async fn hunt(directory: &Directory, client: &Client, peers: &PeerClients) -
     }
 }
 
-/// Has the manager ask one of the others.
+/// Lets the manager ask one of the other pilots.
 pub async fn ask_manager(client: &Client, session: &str, pilot: PilotId) -> Hunted {
     let answer = client.hunt(session, &HuntRequest { pilot }).await;
     let answer =
@@ -49,7 +50,7 @@ pub async fn ask_manager(client: &Client, session: &str, pilot: PilotId) -> Hunt
     if answer.is_ok_and(|answer| answer.is_any_asked) { Hunted::PassedOn } else { Hunted::InVain }
 }
 
-/// Asks how much there is, or for some of it.
+/// Asks another pilot for its number of tasks, or (with `thief`) for tasks.
 async fn ask(directory: &Directory, peers: &PeerClients, peer: &Peer, thief: Option<PilotId>) -> Option<u64> {
     let token = directory.token()?;
     let answer = async {
@@ -71,14 +72,14 @@ async fn ask(directory: &Directory, peers: &PeerClients, peer: &Peer, thief: Opt
 }
 
 impl Directory {
-    /// As many others as are asked in one try.
+    /// Draws the pilots to ask in one attempt.
     pub(super) fn some_peers(&self, luck: &mut Rng) -> Vec<Peer> {
         let state = self.state();
         let now = Instant::now();
         let is_there = |peer: &&Peer| state.avoided.get(&peer.pilot).is_none_or(|until| *until <= now);
         let there: Vec<&Peer> = state.peers.iter().filter(is_there).collect();
         let n = usize::try_from(state.n_peers).unwrap_or(usize::MAX);
-        // Of all, but only some are known here.
+        // The number is drawn from all pilots, but only some of them are known here.
         let n_asked = whom_to_ask(n, 0, luck).count();
         let drawn: std::collections::BTreeSet<usize> =
             (0..n_asked).map(|_| luck.below(there.len() as u64) as usize).collect();
@@ -90,7 +91,7 @@ impl Directory {
         (state.pilot, state.session.clone())
     }
 
-    /// Whether the others that the manager told of can be reached, as far as they were asked.
+    /// Returns whether none of the known pilots is being avoided.
     fn reaches_all(&self) -> bool {
         let state = self.state();
         let now = Instant::now();

@@ -15,7 +15,7 @@ use crate::{
     staging::cache::{Cache, CachePlace},
 };
 
-/// Nobody is there.
+/// No manager listens at this address.
 const MANAGER: &str = "http://127.0.0.1:1";
 
 struct Scene {
@@ -23,18 +23,19 @@ struct Scene {
     directory: Arc<Directory>,
     clients: PeerClients,
     sha256: Digest,
-    /// Who has asked for tasks.
+    /// The pilots that have asked for tasks.
     thieves: Arc<Mutex<Vec<PilotId>>>,
     _folder: tempfile::TempDir,
 }
 
 impl Scene {
-    /// A pilot that has an object and seven tasks to take; whoever asks for some gets twice its number.
+    /// A pilot with an object and seven tasks to take. A pilot that asks for tasks gets as many as twice its
+    /// id.
     fn new() -> Scene {
         Scene::of(PilotId(1), 7)
     }
 
-    /// The same with another number and so many tasks.
+    /// The same with another id and number of tasks.
     fn of(pilot: PilotId, n_to_take: u64) -> Scene {
         let folder = tempfile::tempdir().unwrap();
         let place = CachePlace::new(folder.path().join("cache"), Some(1 << 20));
@@ -58,14 +59,14 @@ impl Scene {
         Scene { peer, directory, clients: PeerClients::default(), sha256, thieves, _folder: folder }
     }
 
-    /// It knows these, and that there are so many in all: it need not ask the manager for a while.
+    /// Sets the known pilots and the number of all, so that the manager need not be asked for a while.
     fn knows(&self, others: &[Scene], n_peers: u64) {
         let mut state = self.directory.state();
         state.peers = others.iter().map(|other| other.peer.clone()).collect();
         (state.n_peers, state.known_at) = (n_peers, Some(Instant::now() + Duration::from_secs(600)));
     }
 
-    /// It has nothing to do. The manager is not there, so it is for the others alone to help.
+    /// Asks the other pilots for tasks; there is no manager.
     async fn hunts(&self) -> Hunted {
         hunt(&self.directory, &Client::new(MANAGER, None).unwrap(), &self.clients).await
     }
@@ -153,7 +154,7 @@ async fn an_idle_pilot_robs_the_one_that_has_most() {
     let idle = Scene::of(PilotId(9), 0);
     for loads in [[3, 8, 5], [8, 3, 5], [0, 0, 1]] {
         let others: Vec<Scene> = (1..).zip(loads).map(|(n, load)| Scene::of(PilotId(n), load)).collect();
-        // As one of a million it asks a thousand times, and leaves out none of the three.
+        // Among a million pilots it draws a thousand times, so it misses none of the three.
         idle.knows(&others, 1_000_000);
         assert_eq!(idle.hunts().await, Hunted::Promised);
         for (other, load) in others.iter().zip(loads) {

@@ -1,7 +1,7 @@
-//! Who comes to a relay, and what goes between each and the manager. A stranger is a visitor to whom the manager has
-//! said nothing yet, or nothing more. When all places are taken the oldest stranger gives its place to a newcomer;
-//! when nobody is a stranger, newcomers are turned away. So whoever only comes and is silent keeps out no pilot, nor
-//! ends the connection of one that waits for an answer.
+//! The connections of a relay (visitors) and their forwarding. A stranger is a visitor to which the manager
+//! has sent nothing yet, or sends nothing more. If all places are taken, a new visitor replaces the oldest
+//! stranger; without a stranger it is turned away. So silent connections keep out no pilot, and never end the
+//! connection of a pilot that waits for an answer.
 
 use std::{
     collections::VecDeque,
@@ -26,26 +26,27 @@ use tokio::{
 
 use super::connect;
 
-/// As many connections as a manager takes.
+/// The most connections that a manager accepts.
 const N_VISITORS_MAX: u64 = 16_384;
-/// Descriptors that are no visitor's: streams, listener, event loop, the target's file, a newcomer.
+/// File descriptors besides those of visitors: streams, listener, event loop, the target's file, a new
+/// visitor.
 const N_FILES_KEPT: u64 = 32;
-/// A visitor that takes nothing of what it is sent for so long has no use for it; the manager's patience is 30 s.
+/// Time after which a visitor that reads nothing is given up; the manager's limit is 30 s.
 const TAKE_LIMIT: Duration = Duration::from_secs(60);
-/// How long either side may take to hear the last that the other has said.
+/// Time for each side to get the last bytes of the other side.
 const CLOSE_LIMIT: Duration = Duration::from_secs(1);
-/// Passed on at a time.
+/// Size of one read.
 const PIECE_BYTES: usize = 8 << 10;
 
-/// How many may be here at once with this many files: each has a connection, and one of its own to the manager.
+/// Returns the number of visitors for this many open files: each needs its connection and one to the manager.
 pub(super) fn n_places(n_files: u64) -> usize {
     let n_places = (n_files.saturating_sub(N_FILES_KEPT) / 2).clamp(1, N_VISITORS_MAX);
     usize::try_from(n_places).unwrap_or(usize::MAX)
 }
 
-/// Leads all who come to where the file says, so many at once.
+/// Forwards all visitors to the port in the file `target`, at most `n_max` at a time.
 pub(super) async fn accept(listener: TcpListener, target: &Path, n_max: usize) -> Infallible {
-    // Where that cannot be had, those who vanish stay.
+    // Without keepalive, visitors that vanish keep their places.
     let _ = notice_the_vanished(&listener);
     let mut crowd = Crowd { n_max, visitors: VecDeque::new() };
     loop {
@@ -55,13 +56,13 @@ pub(super) async fn accept(listener: TcpListener, target: &Path, n_max: usize) -
                     crowd.admit(visitor, target);
                 }
             }
-            // The system has no more files: those that end make room.
+            // The system has no more files; connections that end make room.
             Err(_) => sleep(Duration::from_millis(100)).await,
         }
     }
 }
 
-/// Has the kernel ask silent visitors whether they are still there: whoever is accepted has what the listener has.
+/// Makes the kernel probe silent visitors (keepalive): accepted connections inherit the listener's options.
 fn notice_the_vanished(listener: &impl AsRawFd) -> io::Result<()> {
     let options: [(_, _, libc::c_int); 4] = [
         (libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1),
@@ -84,7 +85,7 @@ fn notice_the_vanished(listener: &impl AsRawFd) -> io::Result<()> {
 
 struct Crowd {
     n_max: usize,
-    /// Those that were here when last looked at, oldest first.
+    /// The visitors at the last check, oldest first.
     visitors: VecDeque<Visitor>,
 }
 
@@ -94,7 +95,7 @@ struct Visitor {
 }
 
 impl Crowd {
-    /// Whether there is room for one more; a stranger is sent away for it.
+    /// Returns whether there is room for one more visitor; sends away a stranger if need be.
     async fn make_room(&mut self) -> bool {
         if self.visitors.len() >= self.n_max {
             self.visitors.retain(|visitor| !visitor.carrying.is_finished());
@@ -105,7 +106,7 @@ impl Crowd {
         let oldest = self.visitors.iter().position(|visitor| !visitor.is_served.load(Relaxed));
         let Some(stranger) = oldest.and_then(|n| self.visitors.remove(n)) else { return false };
         stranger.carrying.abort();
-        // Its files are free after that; it does not matter how it ended.
+        // Its files are closed after that; its result does not matter.
         let _ = stranger.carrying.await;
         true
     }
@@ -114,7 +115,7 @@ impl Crowd {
         let (target, is_served) = (target.to_owned(), Arc::new(AtomicBool::new(false)));
         let is_served_now = Arc::clone(&is_served);
         let carrying = tokio::spawn(async move {
-            // Where the manager is not there the pilot tries again.
+            // Without the manager, the pilot tries again.
             if let Ok(tunnel) = connect(&target).await {
                 carry(visitor, tunnel, &is_served_now).await;
             }
@@ -123,16 +124,15 @@ impl Crowd {
     }
 }
 
-/// Passes on what both say, until the manager has no more to say, whatever the visitor does. A connection that breaks
-/// is begun again by the pilot.
+/// Forwards both directions until the manager's side has ended. The pilot replaces a broken connection.
 async fn carry(mut visitor: TcpStream, mut tunnel: TcpStream, is_served: &AtomicBool) {
-    // It only delays.
+    // Without this option there is only more delay.
     let _ = visitor.set_nodelay(true);
     let (mut from_visitor, mut to_visitor) = visitor.split();
     let (mut from_tunnel, mut to_tunnel) = tunnel.split();
     let up = async {
         if copy(&mut from_visitor, &mut to_tunnel).await.is_ok() && to_tunnel.shutdown().await.is_ok() {
-            // It has asked all that it wanted, and waits for the answer.
+            // The visitor has sent its request and waits for the answer.
             pending::<()>().await;
         }
         sleep(CLOSE_LIMIT).await;
@@ -145,11 +145,11 @@ async fn carry(mut visitor: TcpStream, mut tunnel: TcpStream, is_served: &Atomic
         }
         Ok::<(), io::Error>(())
     };
-    // However it ends, what follows is right.
+    // The end is the same in all cases.
     tokio::select! { () = up => {} _ = down => {} }
     is_served.store(false, Relaxed);
     drop(tunnel);
-    // It may have gone. Closed with something unread, it might lose what was passed on last.
+    // The visitor may be gone. Closing with unread bytes might lose the last bytes sent.
     let _ = to_visitor.shutdown().await;
     let _ = timeout(CLOSE_LIMIT, copy(&mut from_visitor, &mut sink())).await;
 }

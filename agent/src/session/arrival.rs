@@ -1,4 +1,4 @@
-//! A pilot's way home: what it says of itself, and registering however long that takes.
+//! A pilot's registration: its properties, and retries until the manager answers.
 
 use std::{
     io,
@@ -24,18 +24,19 @@ use crate::{
     sys::private,
 };
 
-/// What is kept free at the end of the walltime, to report and leave: a fiftieth of it, within bounds.
+/// Time that is kept free at the end of the walltime, to report and leave: a fiftieth of it, within these
+/// limits.
 const MARGIN_MIN: Duration = Duration::from_secs(2);
 const MARGIN_MAX: Duration = Duration::from_secs(60);
 
-/// What a pilot says of itself.
+/// The properties that a pilot registers.
 pub(crate) struct Arrival {
     pub(crate) node: Node,
     pub(crate) capacity: Resources,
     pub(crate) walltime_end: Option<Instant>,
     tag: String,
     nonce: u64,
-    /// The number of the process before, if its spool is here.
+    /// The nonce of the previous process, if its spool is here.
     predecessor: Option<u64>,
     started: Instant,
 }
@@ -56,7 +57,7 @@ impl Arrival {
             ..Resources::default()
         });
         if node.gpus.is_known() && capacity.gpus > n_gpus {
-            // More tasks than GPUs would share some.
+            // With more tasks than GPUs, some tasks would share one.
             tracing::warn!(
                 n_promised = capacity.gpus,
                 n_gpus,
@@ -67,19 +68,19 @@ impl Arrival {
         Arrival { node, capacity, walltime_end, tag: join.tag.clone(), nonce, predecessor, started }
     }
 
-    /// The GPUs that tasks are given.
+    /// Returns the GPUs for tasks.
     pub(crate) fn gpus(&self) -> Gpus {
         self.node.gpus.or_declared(self.capacity.gpus)
     }
 
-    /// The CPUs to bind tasks to. Only where a batch system gave us these and we use them all: on a
-    /// shared machine others may be on a CPU that a bound task then waits for.
+    /// Returns the CPUs to which tasks are bound. Empty unless a batch system allocated these CPUs and the
+    /// pilot uses all of them: on a shared machine a bound task would wait for other processes on its CPU.
     pub(crate) fn cpus_to_bind(&self) -> Vec<usize> {
         let uses_all = self.capacity.cores as usize == self.node.cpus.len();
         if self.node.batch_id.is_some() && uses_all { self.node.cpus.clone() } else { Vec::new() }
     }
 
-    /// The registration as of now.
+    /// Returns the registration with the present remaining walltime.
     pub(crate) fn request(&self) -> RegisterRequest {
         let span = |duration: Duration| Span(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX));
         let left = self.walltime_end.map(|end| span(end.saturating_duration_since(Instant::now())));
@@ -104,11 +105,11 @@ impl Arrival {
         }
     }
 
-    /// Registers, trying again until it works. What a pilot that crashed here has not delivered goes
-    /// first, in its name; then a new pilot begins, which holds nothing.
+    /// Registers, and retries until it succeeds. The unsent reports of a pilot that crashed here are
+    /// delivered first, in its name; then a new pilot begins, without tasks.
     ///
     /// # Errors
-    /// Only those that trying again cannot help.
+    /// Only errors that a retry cannot fix.
     pub(crate) async fn register(
         &mut self,
         client: &Client,
@@ -144,13 +145,13 @@ impl Arrival {
     }
 }
 
-/// Sends the reports of a pilot that crashed here, in its name. From the first that the manager will
-/// not take in any form they are dropped, and their tasks are run again: after a gap in the numbers
-/// none is taken.
+/// Sends the reports of a pilot that crashed here, in its name. If the manager refuses a report in every
+/// form, this report and all later ones are dropped, because it accepts no report after a gap in the numbers;
+/// their tasks run again.
 async fn deliver_leftovers(client: &Client, answer: &RegisterAnswer, spool: &Spool) {
     let mut acknowledged = answer.registered.acknowledged;
     let reports = || spool.numbers().map_while(|number| spool.read(number));
-    // The manager takes results only of tasks that the pilot says it holds.
+    // The manager accepts results only of tasks that the pilot says it holds.
     let tasks: Vec<Held> =
         reports().flat_map(|report| report.jobs.iter().map(held).collect::<Vec<_>>()).collect();
     for number in spool.numbers().collect::<Vec<u64>>() {
@@ -170,7 +171,7 @@ async fn deliver_leftovers(client: &Client, answer: &RegisterAnswer, spool: &Spo
     }
 }
 
-/// Sends one report: reduced if it is refused, again for as long as there is no answer.
+/// Sends one report: reduced if it is refused, and again as long as there is no answer.
 async fn deliver(
     client: &Client,
     answer: &RegisterAnswer,
@@ -195,7 +196,7 @@ async fn deliver(
     }
 }
 
-/// What is lost by reducing a report, in words.
+/// Returns a text on the loss by reducing a report.
 pub(crate) fn loss(report: &Report) -> &'static str {
     match report.jobs.iter().any(|job| !job.outputs.is_empty()) {
         true => "its results are sent without what the tasks wrote",
@@ -203,7 +204,7 @@ pub(crate) fn loss(report: &Report) -> &'static str {
     }
 }
 
-/// Sends one report once; a manager that asks what we hold is told these tasks.
+/// Sends one report once. If the manager asks for the pilot's tasks, answers with `tasks`.
 async fn send(
     client: &Client,
     answer: &RegisterAnswer,
@@ -225,7 +226,7 @@ fn held(report: &JobReport) -> Held {
     Held { job: report.job, queued: TaskSet::new(), running: TaskSet::new(), unreported: report.tasks() }
 }
 
-/// When the pilot ends at the latest, and how much before that it stops working.
+/// Returns the end of the pilot's walltime, and the margin before it in which the pilot no longer runs tasks.
 pub(crate) fn walltime(join: &JoinDocument, node: &Node, started: Instant) -> (Option<Instant>, Duration) {
     let asked = join.walltime.map(|span| Duration::from_micros(span.0));
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -238,18 +239,18 @@ pub(crate) fn walltime(join: &JoinDocument, node: &Node, started: Instant) -> (O
     (walltime.and_then(|walltime| started.checked_add(walltime)), margin)
 }
 
-/// Why a pilot has no spool.
+/// The reason why a pilot has no spool.
 #[derive(Debug)]
 pub(crate) enum OpenSpoolError {
-    /// Its folder cannot be used.
+    /// The pilot's folder cannot be used.
     Folder { path: PathBuf, source: io::Error },
-    /// The spool there cannot be opened.
+    /// The spool in it cannot be opened.
     Spool(SpoolError),
 }
 
-/// The pilot's spool in its folder, which is made if need be.
+/// Opens the pilot's spool in its folder, which is created if need be.
 ///
-/// Pilots of several nodes, and in the worst case several of one node, may share a folder.
+/// Pilots of several nodes may share a folder, and in rare cases several pilots of one node.
 pub(crate) fn open_spool(folder: &Path, place: &str) -> Result<Spool, OpenSpoolError> {
     private::take_folder(folder).map_err(|source| OpenSpoolError::Folder { path: folder.into(), source })?;
     let mut path = folder.join(format!("spool-{place}"));
@@ -313,7 +314,7 @@ mod tests {
         let slurm = Node { walltime_end_unix: Some(now + 90), ..node() };
         let (end, margin) = walltime(&join(Some(Span::from_secs(500))), &slurm, started);
         let end = end.unwrap();
-        // `now` is cut to whole seconds.
+        // `now` is rounded down to whole seconds.
         assert!(end > started + Duration::from_secs(88) && end <= Instant::now() + Duration::from_secs(90));
         assert_eq!(margin, Duration::from_secs(2));
     }
@@ -349,7 +350,7 @@ mod tests {
         assert_eq!(n_spools(), 0);
     }
 
-    /// A pilot that arrives where one has crashed that had done these.
+    /// A pilot that starts in the folder of a crashed one, which has left reports.
     struct Heir {
         manager: FakeManager,
         arriving: tokio::task::JoinHandle<(Result<u64, ClientError>, Vec<u64>)>,

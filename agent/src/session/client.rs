@@ -1,7 +1,7 @@
-//! Talking to the manager over HTTP: one exchange at a time, typed errors, retries left to the caller.
+//! The HTTP client for the manager: one exchange at a time, typed errors; the caller retries.
 //!
-//! TLS accepts exactly the certificate whose fingerprint came with the join document, whatever name
-//! the manager is reached by: through a tunnel or a forwarded port it has another one.
+//! TLS accepts exactly the certificate whose fingerprint is in the join document, under any host name:
+//! through a tunnel or a forwarded port the manager has another name.
 
 use std::{
     fmt,
@@ -24,97 +24,97 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::sys::pin;
 
-/// How long connecting may take.
+/// Time limit for connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long an answer may take beyond the time that the manager may park the request.
+/// Time limit of an answer, in addition to the time that the manager may park the request.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
-/// What an answer has at most that carries no work.
+/// Longest answer without tasks.
 const SMALL_BYTES_MAX: usize = 1 << 20;
-/// What is read of a refusal.
+/// The most bytes read of an error answer.
 const REFUSAL_BYTES_MAX: usize = 64 << 10;
-/// The first wait before another try; each further one is twice as long.
+/// The first wait before a retry; it doubles each time.
 const BACKOFF_FIRST: Duration = Duration::from_millis(100);
-/// The longest wait before another try.
+/// The longest wait before a retry.
 const BACKOFF_MAX: Duration = Duration::from_secs(20);
 
-/// Why an exchange failed.
+/// The reason why an exchange failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// The join document cannot be used.
     #[error("the join document's {field} is {found:?}: expected {expected}")]
     BadJoin {
-        /// Which field.
+        /// The field.
         field: &'static str,
-        /// What it is.
+        /// The value that was found.
         found: String,
-        /// What it should be.
+        /// A description of valid values.
         expected: &'static str,
     },
-    /// The HTTP client cannot be made.
+    /// The HTTP client cannot be created.
     #[error("no HTTP client: {0}")]
     Setup(#[source] reqwest::Error),
-    /// No connection, or none that lasted.
+    /// There is no connection, or it broke.
     #[error("the manager at {url} cannot be reached: {what}")]
     Unreachable {
-        /// Where.
+        /// The manager's address.
         url: String,
-        /// What happened, down to its cause.
+        /// The error's innermost cause.
         what: String,
     },
-    /// It shows another certificate than the one we know it by.
+    /// The manager shows another certificate than that of the join document.
     #[error("the manager at {url} is not the one of the join document: {what}")]
     WrongCertificate {
-        /// Where.
+        /// The manager's address.
         url: String,
-        /// What it shows and what was expected.
+        /// The certificates that were found and expected.
         what: String,
     },
-    /// The token is not, or no longer, good.
+    /// The manager does not accept the token, or no longer.
     #[error("the manager at {url} does not accept our token: {message}")]
     Unauthorized {
-        /// Where.
+        /// The manager's address.
         url: String,
-        /// Its words.
+        /// The manager's message.
         message: String,
     },
-    /// It speaks another version.
+    /// The manager speaks another version of the protocol.
     #[error("the manager at {url} does not speak version {VERSION} of the pilot protocol: {message}")]
     WrongVersion {
-        /// Where.
+        /// The manager's address.
         url: String,
-        /// Its words.
+        /// The manager's message.
         message: String,
     },
-    /// It says no.
+    /// The manager refuses the request.
     #[error("the manager at {url} refuses ({status}, {code}): {message}")]
     Refused {
-        /// Where.
+        /// The manager's address.
         url: String,
         /// The HTTP status.
         status: u16,
-        /// One word.
+        /// The error code, one word.
         code: String,
-        /// Its words.
+        /// The manager's message.
         message: String,
     },
-    /// It answered what is no answer.
+    /// The answer cannot be decoded.
     #[error("the answer of {url} cannot be read: {source}")]
     Codec {
-        /// Where.
+        /// The manager's address.
         url: String,
-        /// What is wrong with it.
+        /// The cause.
         #[source]
         source: CodecError,
     },
 }
 
 impl ClientError {
-    /// Whether trying again later cannot help.
+    /// Returns whether a retry cannot help.
     pub fn is_final(&self) -> bool {
         match self {
             ClientError::BadJoin { .. } | ClientError::Setup(_) => true,
             ClientError::Unauthorized { .. } | ClientError::WrongVersion { .. } => true,
-            // 408, 425, 429: try again; other 4xx are about what we said.
+            // 408, 425 and 429 ask for a retry; other 4xx codes are about the request.
             ClientError::Refused { status, .. } => {
                 (400..500).contains(status) && ![408, 425, 429].contains(status)
             }
@@ -124,19 +124,20 @@ impl ClientError {
         }
     }
 
-    /// Whether a pilot that has never been answered need not try again. A certificate that was the right
-    /// one before may be so again; one that never was will not be.
+    /// Returns whether a pilot that never had an answer need not retry. A certificate that was right before
+    /// may be right again later; one that never was right will not be.
     pub fn is_final_at_first(&self) -> bool {
         self.is_final() || matches!(self, ClientError::WrongCertificate { .. })
     }
 
-    /// Whether it is about what was sent, not about who sent it or when: sent again it is refused again.
+    /// Returns whether the contents were refused, not the sender or the time: a retry with the same contents
+    /// is refused too.
     pub fn is_about_contents(&self) -> bool {
         matches!(self, ClientError::Refused { status: 400 | 413 | 422, .. })
     }
 }
 
-/// A connection to the manager, shared by all exchanges.
+/// A client for one manager, shared by all exchanges.
 #[derive(Clone)]
 pub struct Client {
     http: reqwest::Client,
@@ -152,10 +153,10 @@ impl fmt::Debug for Client {
 }
 
 impl Client {
-    /// A client for the manager at `url` (scheme, host and port) that presents this certificate.
+    /// Returns a client for the manager at `url` (scheme, host and port) with this certificate.
     ///
     /// # Errors
-    /// A URL or fingerprint that is none; https without a fingerprint.
+    /// The URL or the fingerprint is invalid, or an https URL has no fingerprint.
     pub fn new(url: &str, certificate_sha256: Option<&str>) -> Result<Client, ClientError> {
         let url = url.trim_end_matches('/').to_string();
         let builder = reqwest::Client::builder()
@@ -163,19 +164,19 @@ impl Client {
             .connect_timeout(CONNECT_TIMEOUT)
             .tcp_keepalive(Duration::from_secs(30))
             .redirect(reqwest::redirect::Policy::none());
-        // Proxies of the site are for the world, not for this host.
+        // The site's proxies are for other networks, not for this host.
         let builder = if is_loopback(&url) { builder.no_proxy() } else { builder };
-        // The HTTP client wants a TLS configuration also where none is used.
+        // The HTTP client needs a TLS configuration even if it is not used.
         let pin = address_pin(&url, certificate_sha256)?.unwrap_or([0; 32]);
         let builder = builder.tls_backend_preconfigured(pin::tls_config(pin));
         let http = builder.build().map_err(ClientError::Setup)?;
-        // JSON bodies can be read on the wire; for people who debug.
+        // JSON bodies can be read on the network, for debugging.
         let is_json = std::env::var("PILOTFISH_WIRE").is_ok_and(|format| format == "json");
         let format = if is_json { Format::Json } else { Format::Postcard };
         Ok(Client { http, url, format, answer_timeout: ANSWER_TIMEOUT })
     }
 
-    /// Presents the pilot.
+    /// Registers the pilot.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -187,7 +188,7 @@ impl Client {
         self.exchange(REGISTER_PATH, token, request, Span::ZERO, SMALL_BYTES_MAX).await
     }
 
-    /// Reports and asks.
+    /// Sends a report and asks for tasks.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -195,7 +196,7 @@ impl Client {
         self.exchange(PULL_PATH, session, request, request.pull.wait, MESSAGE_BYTES_MAX).await
     }
 
-    /// Says good-bye.
+    /// Tells the manager that the pilot leaves.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -203,7 +204,7 @@ impl Client {
         self.exchange(LEAVE_PATH, session, request, Span::ZERO, SMALL_BYTES_MAX).await
     }
 
-    /// Tells what running tasks write.
+    /// Sends the output of running tasks.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -211,7 +212,7 @@ impl Client {
         self.exchange(TAILS_PATH, session, request, Span::ZERO, SMALL_BYTES_MAX).await
     }
 
-    /// Tells what this pilot has, and asks for the others of its platform.
+    /// Sends this pilot's list of objects, and asks for the other pilots of its platform.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -219,7 +220,7 @@ impl Client {
         self.exchange(PEERS_PATH, session, request, Span::ZERO, SMALL_BYTES_MAX).await
     }
 
-    /// Has the manager ask one of the others for tasks.
+    /// Lets the manager ask one of the other pilots for tasks.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -268,7 +269,7 @@ impl Client {
     }
 
     fn unreachable(&self, error: &reqwest::Error) -> ClientError {
-        // The outermost words repeat the URL; what helps is the cause.
+        // The outermost text repeats the URL; the cause is more useful.
         let mut cause: &dyn std::error::Error = error;
         while let Some(deeper) = cause.source() {
             cause = deeper;
@@ -301,10 +302,10 @@ impl Client {
     }
 }
 
-/// The fingerprint to insist on, from a join document's address; `None` without TLS.
+/// Returns the fingerprint that the manager must have, from a join document's address; `None` without TLS.
 ///
 /// # Errors
-/// A URL or fingerprint that is none; https without a fingerprint.
+/// The URL or the fingerprint is invalid, or an https URL has no fingerprint.
 pub fn address_pin(url: &str, certificate_sha256: Option<&str>) -> Result<Option<[u8; 32]>, ClientError> {
     let bad = |field, found: &str, expected| ClientError::BadJoin { field, found: found.into(), expected };
     let (scheme, host) = url.split_once("://").unwrap_or_default();
@@ -322,13 +323,14 @@ pub fn address_pin(url: &str, certificate_sha256: Option<&str>) -> Result<Option
     }
 }
 
-/// The wait before try number `n_failed` + 1: doubling, with jitter so that pilots do not come all at once.
+/// Returns the wait after `n_failed` failures: it doubles, with jitter so that pilots do not retry all at
+/// once.
 pub fn backoff(n_failed: u32) -> Duration {
     let full = BACKOFF_FIRST.saturating_mul(1 << n_failed.saturating_sub(1).min(16)).min(BACKOFF_MAX);
     full.mul_f64(0.5 + 0.5 * (random() % 1024) as f64 / 1024.0)
 }
 
-/// A number that differs at each call and between processes; not for secrets.
+/// Returns a number that differs between calls and processes; not for secrets.
 pub fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }

@@ -1,4 +1,4 @@
-//! Reading the join document: from a file or standard input, never from arguments, which others see.
+//! Reads the join document: from a file or standard input, never from arguments, which other users can see.
 
 use std::{
     fs, io,
@@ -12,49 +12,49 @@ use serde_json::Value;
 
 use crate::session::client::{ClientError, address_pin};
 
-/// No join document is longer.
+/// Longest join document.
 const BYTES_MAX: u64 = 1 << 20;
 
-/// Why there is no join document.
+/// The reason why there is no valid join document.
 #[derive(Debug, thiserror::Error)]
 pub enum JoinError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("the join document {path:?} cannot be read: {source}")]
     Read {
-        /// Where it should be.
+        /// Its path.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// Others can read the token in it.
+    /// Other users can read the token in it.
     #[error(
         "the join document {path:?} has mode {mode:03o}, so others may read its token: use chmod 600 {path:?}"
     )]
     Open {
-        /// Where it is.
+        /// Its path.
         path: PathBuf,
         /// Its permissions.
         mode: u32,
     },
-    /// One of its fields is not what it must be.
+    /// A field has an invalid value.
     #[error("the join document {path:?}: {field}: found {found}; expected {expected}")]
     Field {
-        /// Where it is.
+        /// Its path.
         path: PathBuf,
-        /// Which field.
+        /// The field.
         field: String,
-        /// What it is; of a token only that it is wrong.
+        /// The value that was found; for a token only the fact that it is wrong.
         found: String,
-        /// What it must be.
+        /// A description of valid values.
         expected: String,
     },
-    /// It is something else.
+    /// The file is not a join document.
     #[error("the join document {path:?} is not what `serve` writes: {what}")]
     Format {
-        /// Where it is.
+        /// Its path.
         path: PathBuf,
-        /// What is wrong with it, without any of its values.
+        /// The fault, without any value of the file.
         what: String,
     },
 }
@@ -62,7 +62,8 @@ pub enum JoinError {
 /// Reads the join document at `path`; `-` is standard input.
 ///
 /// # Errors
-/// It is not there, open to others, or something else. The message never shows its contents.
+/// The file cannot be read, other users can read it, or it is not a join document. Messages never show its
+/// contents.
 pub fn read(path: &Path) -> Result<JoinDocument, JoinError> {
     let on_read = |source| JoinError::Read { path: path.into(), source };
     let mut bytes = Vec::new();
@@ -85,7 +86,7 @@ pub fn read(path: &Path) -> Result<JoinDocument, JoinError> {
     Ok(join)
 }
 
-/// What is wrong with bytes that are no join document: the first field that cannot be read, if it is one.
+/// Returns the error of an invalid join document: the first invalid field, if it has fields.
 fn wrong(path: &Path, bytes: &[u8], error: &serde_json::Error) -> JoinError {
     let format = || JoinError::Format { path: path.into(), what: discreet(error) };
     let Ok(Value::Object(document)) = serde_json::from_slice(bytes) else { return format() };
@@ -106,7 +107,7 @@ fn wrong(path: &Path, bytes: &[u8], error: &serde_json::Error) -> JoinError {
     format()
 }
 
-/// A value's kind: the value itself may be a secret that got into another field.
+/// Returns a value's kind. The value itself may be a secret in the wrong field.
 fn shape(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -118,7 +119,7 @@ fn shape(value: &Value) -> &'static str {
     }
 }
 
-/// Whether its values can be used.
+/// Checks the values.
 fn check(path: &Path, join: &JoinDocument) -> Result<(), JoinError> {
     let bad = |field: &str, found: &str, expected: &str| JoinError::Field {
         path: path.into(),
@@ -146,13 +147,13 @@ fn check(path: &Path, join: &JoinDocument) -> Result<(), JoinError> {
     Ok(())
 }
 
-/// An error's words without the values that they quote: one of them may be the token.
+/// Returns an error's text without quoted values: one of them may be the token.
 fn discreet(error: &serde_json::Error) -> String {
     let text = error.to_string();
     text.split('"').enumerate().map(|(n, part)| if n % 2 == 0 { part } else { "\"…\"" }).collect()
 }
 
-/// Where a pilot keeps its files if nobody says.
+/// Returns the default folder of a pilot's files.
 fn default_folder(tag: &str) -> String {
     let base = ["SLURM_TMPDIR", "TMPDIR"].into_iter().find_map(|name| std::env::var(name).ok());
     // SAFETY: no memory is passed.

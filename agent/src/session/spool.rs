@@ -1,8 +1,8 @@
-//! Reports that the manager has not acknowledged: in memory while it answers, on disk while it is away.
+//! Reports that the manager has not acknowledged: in memory while it answers, on disk while it does not.
 //!
-//! The file is append-only: a header with the pilot's nonce, then records of length, CRC-32 and
-//! payload (postcard). A record that a crash tore is dropped with all after it. When everything is
-//! acknowledged the file is emptied. A full disk costs memory, not reports.
+//! The file is append-only: a header with the pilot's nonce, then records of length, CRC-32 and payload
+//! (postcard). A record that a crash tore is dropped with all records after it. When all reports are
+//! acknowledged, the file is emptied. On a full disk reports stay in memory.
 
 use std::{
     collections::BTreeMap,
@@ -17,33 +17,33 @@ use scheduler::results::Report;
 
 use crate::sys::private;
 
-/// Starts each file; the last byte is the format's version.
+/// The beginning of each file; the last byte is the format's version.
 const MAGIC: &[u8; 8] = b"PFSPOOL\x01";
 const HEADER_BYTES: u64 = 16;
-/// Larger records are not ours: reports are sealed far below.
+/// Longest record; reports are always far smaller.
 const RECORD_BYTES_MAX: u32 = 256 << 20;
 
-/// Why a spool cannot be opened.
+/// The reason why a spool cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum SpoolError {
-    /// The file system says no.
+    /// The file cannot be used.
     #[error("spool {path:?}: {source}")]
     File {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What it says.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// Somebody else's file.
+    /// The file is not a spool.
     #[error("spool {path:?} does not begin like a spool of this version; remove it to go on without it")]
     NotOurs {
-        /// Which file.
+        /// The file.
         path: PathBuf,
     },
 }
 
-/// Unacknowledged reports by number.
+/// The unacknowledged reports, by number.
 #[derive(Debug)]
 pub struct Spool {
     path: PathBuf,
@@ -51,10 +51,10 @@ pub struct Spool {
     end: u64,
     kept: BTreeMap<u64, Place>,
     nonce: u64,
-    /// The number in the file that was found.
+    /// The nonce in the file that was found.
     predecessor: Option<u64>,
     is_full: bool,
-    /// Whether the file has no header: the disk was full when it was begun.
+    /// Whether the file lacks its header, because the disk was full when it was begun.
     lacks_header: bool,
 }
 
@@ -65,16 +65,16 @@ enum Place {
 }
 
 impl Spool {
-    /// Opens or begins the spool at `path`. A spool that holds reports of a pilot that crashed keeps that
-    /// pilot's nonce, else it takes `nonce`.
+    /// Opens or creates the spool at `path`. A spool with reports of a pilot that crashed keeps that pilot's
+    /// nonce; any other spool takes `nonce`.
     ///
     /// # Errors
-    /// The file cannot be made or read, or is no spool.
+    /// The file cannot be created or read, or is no spool.
     pub fn open(path: &Path, nonce: u64) -> Result<Spool, SpoolError> {
         let on_file = |source| SpoolError::File { path: path.into(), source };
         let mut options = private::file_options();
         let mut file = options.read(true).write(true).truncate(false).open(path).map_err(on_file)?;
-        // Held as long as the file is open. Where locks do not work, pilots rely on their folders.
+        // Held as long as the file is open. Where locks do not work, pilots rely on separate folders.
         private::lock(&file);
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(on_file)?;
@@ -89,8 +89,7 @@ impl Spool {
             lacks_header: false,
         };
         if bytes.len() >= HEADER_BYTES as usize {
-            // A file without its beginning is what a power loss may leave of one of ours: whose reports they were
-            // nobody knows.
+            // A power loss may leave a spool without its beginning; its pilot is unknown then.
             let is_lost = bytes[..HEADER_BYTES as usize].iter().all(|byte| *byte == 0);
             if !is_lost && !bytes.starts_with(MAGIC) {
                 return Err(SpoolError::NotOurs { path: path.into() });
@@ -107,22 +106,23 @@ impl Spool {
         Ok(spool)
     }
 
-    /// Whether a living pilot has this spool.
+    /// Returns whether a living pilot uses this spool.
     pub fn is_in_use(path: &Path) -> bool {
         File::open(path).is_ok_and(|file| !private::lock(&file))
     }
 
-    /// The pilot's nonce: an earlier one's if its reports are still here.
+    /// Returns the pilot's nonce: that of an earlier pilot if its reports are still here.
     pub fn nonce(&self) -> u64 {
         self.nonce
     }
 
-    /// The number of the pilot whose spool was found here: it was killed, or it would have removed it.
+    /// Returns the nonce of the pilot whose spool was found: it was killed, otherwise it would have removed
+    /// the spool.
     pub fn predecessor(&self) -> Option<u64> {
         self.predecessor
     }
 
-    /// Begins again as the spool of another pilot: what is kept is forgotten.
+    /// Begins again as the spool of a new pilot; forgets all reports.
     pub fn renew(&mut self, nonce: u64) {
         self.acknowledge(u64::MAX);
         self.nonce = nonce;
@@ -131,7 +131,7 @@ impl Spool {
         }
     }
 
-    /// The numbers of all reports kept, ascending.
+    /// Returns the numbers of all reports, ascending.
     pub fn numbers(&self) -> impl Iterator<Item = u64> + '_ {
         self.kept.keys().copied()
     }
@@ -144,7 +144,7 @@ impl Spool {
         }
     }
 
-    /// Moves all reports from memory to disk: the manager does not answer.
+    /// Moves all reports from memory to disk, because the manager does not answer.
     pub fn spill(&mut self) {
         let in_memory = |place: &Place| matches!(place, Place::Memory(_));
         let numbers: Vec<u64> =
@@ -168,7 +168,7 @@ impl Spool {
         }
     }
 
-    /// A kept report.
+    /// Returns a report.
     pub fn read(&self, number: u64) -> Option<Report> {
         match self.kept.get(&number)? {
             Place::Memory(report) => Some((**report).clone()),
@@ -190,13 +190,13 @@ impl Spool {
         }
     }
 
-    /// Forgets reports up to this number; empties the file when none is left.
+    /// Forgets reports up to this number; empties the file if none is left.
     pub fn acknowledge(&mut self, up_to: u64) {
         let had_any = !self.kept.is_empty();
         let rest = up_to.checked_add(1).map(|next| self.kept.split_off(&next));
         self.kept = rest.unwrap_or_default();
         if had_any && self.kept.is_empty() && self.end > HEADER_BYTES {
-            // What is left in it would only be sent and acknowledged once more.
+            // Old contents would only be sent and acknowledged once more.
             if let Err(error) = self.begin_file() {
                 tracing::warn!(%error, path = %self.path.display(), "the spool cannot be emptied");
             }
@@ -236,7 +236,7 @@ impl Spool {
         Ok(Place::Disk { offset, length, crc })
     }
 
-    /// Takes what a pilot before us has left in the file.
+    /// Reads the reports of an earlier pilot from the file.
     fn recover(&mut self, bytes: &[u8]) {
         let number_at = |offset: usize| -> Option<u32> {
             Some(u32::from_le_bytes(bytes.get(offset..offset + 4)?.try_into().ok()?))
@@ -341,7 +341,7 @@ mod tests {
         assert_eq!(Spool::open(&path, 77).unwrap().predecessor(), None);
         assert_eq!(Spool::open(&path, 78).unwrap().predecessor(), None, "that one has ended in order");
         std::mem::forget(Spool::open(&path, 79).unwrap());
-        // The lock of this process is no other's.
+        // Locks do not exclude the process that holds them.
         let next = Spool::open(&path, 80).unwrap();
         assert_eq!((next.predecessor(), next.nonce()), (Some(79), 80));
     }
@@ -388,7 +388,7 @@ mod tests {
         assert!(matches!(Spool::open(folder.path(), 1), Err(SpoolError::File { .. })));
     }
 
-    /// No file of this process, which is this test's alone, may get larger.
+    /// Limits the size of all files of this process, in which no other test runs.
     fn limit_files(n_bytes: libc::rlim_t) {
         let limit = libc::rlimit { rlim_cur: n_bytes, rlim_max: libc::RLIM_INFINITY };
         // SAFETY: the signal is ignored, and the limit is read while it is there.
@@ -404,7 +404,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("spool");
         let mut spool = with_three(&path);
-        // There is room for nothing: emptying succeeds, what is written then does not.
+        // The disk is full: emptying the file succeeds, writing its header fails.
         limit_files(0);
         spool.acknowledge(3);
         limit_files(libc::RLIM_INFINITY);

@@ -1,7 +1,7 @@
-//! What a program writes, kept up to a limit: its head and its tail with a line between.
+//! The output of a program, kept up to a limit: head and tail, with a line between them.
 //!
-//! Through a pipe and not into a file: a program that writes without end must not fill the node's
-//! memory or disk.
+//! Output goes through a pipe and not to a file, so that a program with endless output does not fill the
+//! node's memory or disk.
 
 use std::{
     fs::File,
@@ -14,26 +14,26 @@ use protocol::text::kept;
 
 use crate::sys::pipe::{pipe, set_nonblocking};
 
-/// At most so many full buffers are read from one pipe in one turn, so that others get theirs.
+/// The most full buffers read from one pipe at a time, so that other pipes have their turn.
 const N_READS_MAX: usize = 16;
 
-/// Bytes kept up to a limit.
+/// The head and tail of a stream, up to a limit.
 pub(crate) struct HeadTail {
     limit: usize,
     head: Vec<u8>,
-    /// A ring once it is full; `next` is its oldest byte then.
+    /// A ring buffer; once it is full, `next` is the position of its oldest byte.
     tail: Vec<u8>,
     next: usize,
     n_bytes: u64,
 }
 
 impl HeadTail {
-    /// Nothing yet; keeps at most `limit` bytes (and the line between).
+    /// Returns an empty value that keeps at most `limit` bytes, not counting the line between.
     pub(crate) fn new(limit: usize) -> HeadTail {
         HeadTail { limit, head: Vec::new(), tail: Vec::new(), next: 0, n_bytes: 0 }
     }
 
-    /// Takes more bytes.
+    /// Appends bytes.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.n_bytes = self.n_bytes.saturating_add(bytes.len() as u64);
         let head_max = kept::head_len(self.limit);
@@ -51,8 +51,8 @@ impl HeadTail {
         }
     }
 
-    /// What was written from byte `from` on as far as it is kept, `n_max` bytes at most, and which byte is its
-    /// first: a later one than `from` if that is not kept any more.
+    /// Returns the position of the first byte and at most `n_max` kept bytes from `from` on. The position is
+    /// later than `from` if that byte is not kept any more.
     pub(crate) fn since(&self, from: u64, n_max: usize) -> (u64, Vec<u8>) {
         let head = self.head.get(usize::try_from(from).unwrap_or(usize::MAX)..).unwrap_or_default();
         if !head.is_empty() {
@@ -66,7 +66,7 @@ impl HeadTail {
         (at, bytes.copied().collect())
     }
 
-    /// What was kept, and whether something was left out.
+    /// Returns the kept bytes, and whether some were left out.
     pub(crate) fn finish(self) -> (Vec<u8>, bool) {
         let mut kept = self.head;
         let is_truncated = self.n_bytes > self.limit as u64;
@@ -80,8 +80,8 @@ impl HeadTail {
     }
 }
 
-/// Pipes for programs' output. One that nobody else holds any more is used again: making, watching
-/// and closing a pair for every task costs more than all else that is done for it.
+/// Pipes for programs' output. A pipe that no process holds any more is used again: creating, polling and
+/// closing a pair for each task would cost more than all other work for the task.
 #[derive(Default)]
 pub(super) struct Pipes {
     slots: Vec<Option<Open>>,
@@ -99,10 +99,10 @@ struct Open {
 }
 
 impl Pipes {
-    /// An empty pipe that keeps at most `limit` bytes, and whether it is new and has to be watched.
+    /// Returns an empty pipe that keeps at most `limit` bytes, and whether it is new and must be polled.
     ///
     /// # Errors
-    /// No descriptors left.
+    /// There are no descriptors left.
     pub(super) fn take(&mut self, limit: usize) -> io::Result<(PipeSlot, bool)> {
         if let Some(slot) = self.spare.pop() {
             if let Some(Some(open)) = self.slots.get_mut(slot) {
@@ -124,13 +124,13 @@ impl Pipes {
         Ok((PipeSlot(slot), true))
     }
 
-    /// The end to poll and the end for the program.
+    /// Returns the end to poll and the end for the program.
     pub(super) fn ends(&self, slot: PipeSlot) -> Option<(RawFd, RawFd)> {
         let open = self.slots.get(slot.0)?.as_ref()?;
         Some((open.read.as_raw_fd(), open.write.as_raw_fd()))
     }
 
-    /// Reads what is there, within a bound.
+    /// Reads the available bytes, but at most [`N_READS_MAX`] buffers.
     pub(super) fn read(&mut self, slot: PipeSlot, buffer: &mut [u8]) {
         let Some(Some(open)) = self.slots.get_mut(slot.0) else { return };
         for _ in 0..N_READS_MAX {
@@ -141,28 +141,29 @@ impl Pipes {
                         return;
                     }
                 }
-                // Empty: the only error that a pipe whose writing end we hold can have.
+                // The pipe is empty: no other error is possible while we hold its write end.
                 Err(_) => return,
             }
         }
     }
 
-    /// What was written so far from some byte on: see [`HeadTail::since`].
+    /// Returns the kept bytes from `from` on: see [`HeadTail::since`].
     pub(super) fn since(&self, slot: PipeSlot, from: u64, n_max: usize) -> (u64, Vec<u8>) {
         let open = self.slots.get(slot.0).and_then(Option::as_ref);
         open.map_or((from, Vec::new()), |open| open.kept.since(from, n_max))
     }
 
-    /// What was kept so far, and whether something was left out; starts anew.
+    /// Takes the kept bytes, and whether some were left out; keeping starts again.
     pub(super) fn take_kept(&mut self, slot: PipeSlot) -> (Vec<u8>, bool) {
         let Some(Some(open)) = self.slots.get_mut(slot.0) else { return (Vec::new(), false) };
         let anew = HeadTail::new(open.kept.limit);
         mem::replace(&mut open.kept, anew).finish()
     }
 
-    /// Reads the rest and says what was kept, and whether something was left out.
+    /// Reads the rest and returns the kept bytes, and whether some were left out.
     ///
-    /// With `is_ours_alone` the pipe is kept for the next program; else somebody may still write to it.
+    /// With `is_ours_alone` the pipe is kept for the next program; otherwise another process may still write
+    /// to it.
     pub(super) fn finish(
         &mut self,
         slot: PipeSlot,

@@ -1,14 +1,14 @@
-//! One process that was started here: what it is for, why it is ended, and what it used.
+//! One process of the spawner: its role, the reason for its end, and its resource use.
 
 use std::time::{Duration, Instant};
 
 use super::{Environment, Launch, Outcome, capture::PipeSlot, family::Family, memory};
 
-/// How often memory limits are looked at.
+/// Interval between checks of memory limits.
 const MEMORY_INTERVAL: Duration = Duration::from_millis(200);
-/// … and that of programs without a limit: when memory runs out, it is known which of them held much.
+/// The interval for programs without a limit: it shows which program held much memory if memory runs out.
 const UNLIMITED_MEMORY_INTERVAL: Duration = Duration::from_secs(2);
-/// Of those that hold more, pages that several processes have in common are counted once.
+/// For processes that hold more, shared pages are counted once.
 const EXACT_FROM_BYTES: u64 = 1 << 30;
 
 /// A running process.
@@ -17,29 +17,29 @@ pub(super) struct Child {
     pub(super) started: Instant,
     pub(super) stdout: Option<PipeSlot>,
     pub(super) stderr: Option<PipeSlot>,
-    /// When to act next: the time limit, or the end of the grace.
+    /// When to act next: at the time limit, or at the end of the grace time.
     pub(super) deadline: Option<Instant>,
     pub(super) grace: Duration,
     pub(super) ending: Option<Ending>,
     /// Whether it did not ignore a signal that all processes got.
     pub(super) was_signalled: bool,
-    /// It is to be signalled when its deadline is over; then it has so long until it is killed.
+    /// If set: signal the process at `deadline`, and kill it after this grace time.
     pub(super) due: Option<Duration>,
-    /// What it was started with: its family's mark.
+    /// Its environment, with the mark of its family.
     pub(super) environment: Environment,
-    /// Once it was signalled.
+    /// Its family, once it was signalled.
     pub(super) family: Option<Family>,
     memory_limit_bytes: u64,
-    /// What it held, with its descendants, when that was found to be too much.
+    /// Memory of it and its descendants when it was over the limit.
     pub(super) excess_bytes: u64,
-    /// The most that it was seen to hold, with its descendants.
+    /// The most memory that was measured for it and its descendants.
     pub(super) family_bytes: u64,
-    /// When that was looked at last.
+    /// When memory was measured last.
     pub(super) memory_seen_at: Instant,
 }
 
 impl Child {
-    /// A process that was started just now for this launch; `streams`: where its output is kept.
+    /// Returns a process that was just started for `launch`; `streams`: where its output is kept.
     pub(super) fn new(role: Role, launch: Launch, streams: [Option<PipeSlot>; 2], started: Instant) -> Child {
         let [stdout, stderr] = streams;
         Child {
@@ -61,19 +61,19 @@ impl Child {
         }
     }
 
-    /// Ends the process for a reason, soon; the first reason counts.
+    /// Schedules the end of the process. The first reason counts.
     pub(super) fn end(&mut self, ending: Ending, grace: Duration) {
         self.ending = self.ending.or(Some(ending));
         self.due = Some(grace);
         self.deadline = Some(Instant::now());
     }
 
-    /// How often its memory is looked at.
+    /// Returns the interval between two memory checks.
     pub(super) fn memory_interval(&self) -> Duration {
         if self.memory_limit_bytes > 0 { MEMORY_INTERVAL } else { UNLIMITED_MEMORY_INTERVAL }
     }
 
-    /// Looks at the memory of its family, and ends it if that is more than its limit.
+    /// Measures the memory of the process and its descendants, and ends it if that is over its limit.
     pub(super) fn see_memory(&mut self, pid: libc::pid_t, now: Instant) {
         let is_limited = self.memory_limit_bytes > 0;
         let limit = if is_limited { self.memory_limit_bytes } else { EXACT_FROM_BYTES };
@@ -87,16 +87,16 @@ impl Child {
     }
 }
 
-/// What a process is for.
+/// The role of a process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Role {
-    /// One task.
+    /// A process that runs one task.
     Task { token: u64 },
-    /// Tasks one after another.
+    /// A resident program, which runs tasks one after another.
     Resident { resident: u64 },
 }
 
-/// Why we end a process.
+/// The reason for ending a process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Ending {
     TimeLimit,
@@ -105,16 +105,16 @@ pub(super) enum Ending {
     BadAnswer,
 }
 
-/// How a process ended and what it used.
+/// The end of a process and its resource use.
 pub(super) struct Ended {
     pub(super) outcome: Outcome,
     pub(super) cpu_us: u64,
     pub(super) peak_memory_bytes: u64,
     pub(super) read_bytes: u64,
     pub(super) write_bytes: u64,
-    /// Whether nobody was left in its process group.
+    /// Whether its process group was empty.
     pub(super) was_last_of_group: bool,
-    /// How long it computed and waited for a CPU, if that was read.
+    /// Time that it ran and time that it waited for a CPU, if measured.
     pub(super) scheduled_ns: Option<[u64; 2]>,
 }
 
@@ -138,11 +138,11 @@ impl Ended {
     }
 }
 
-/// The kernel's own counts of one process differ by so much: it sums them up only now and then.
+/// Possible error of the kernel's count for one process, which it sums up only now and then.
 const OWN_MEMORY_MARGIN_KIB: libc::c_long = 1024;
 
-/// A process's peak memory; 0 when it is not above our own. The kernel counts what the process was
-/// before it became the task's program, which with vfork is this agent: anything smaller is hidden.
+/// Returns a process's peak memory; 0 if it is not above the agent's own. The kernel also counts the process
+/// before its exec, which after vfork is this agent, so smaller values are unknown.
 fn peak_memory_bytes(usage: &libc::rusage) -> u64 {
     // SAFETY: an all-zero rusage is a valid one, and getrusage only writes to it.
     let own = unsafe {
@@ -154,7 +154,7 @@ fn peak_memory_bytes(usage: &libc::rusage) -> u64 {
     if is_its_own { usage.ru_maxrss.unsigned_abs() * 1024 } else { 0 }
 }
 
-/// A duration in whole microseconds.
+/// Returns a duration in whole microseconds.
 pub(super) fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }

@@ -1,7 +1,7 @@
-//! Ending programs before their time, with all that they have started.
+//! Ends programs before their time, with all processes that they have started.
 //!
-//! The end of a program that we end is told only when its family is gone as well, for its slot is
-//! given away then. Whose own process ended by itself is not looked after here.
+//! The end of a program is passed on only when its family is gone too, because its slot is given away then.
+//! Programs that end by themselves are not handled here.
 
 use std::{
     collections::HashMap,
@@ -16,18 +16,19 @@ use super::{
     family::{Family, Look},
 };
 
-/// How long many orders may put off an end, so that one look serves all that come together.
+/// The longest delay of an end while orders arrive, so that one look at /proc serves many ends.
 const DELAY_MAX: Duration = Duration::from_millis(20);
-/// Between looks for who is left: the first; it doubles up to the last. Killed processes need a while.
+/// The first and the longest pause between looks at a family; the pause doubles. Killed processes need some
+/// time to end.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 const PAUSE_MAX: Duration = Duration::from_millis(100);
-/// Looks at orphans that show no environment: those that are about to execute a program soon do, those
-/// that have wiped theirs never.
+/// Looks at orphans without a readable environment. A process that is about to execute a program shows its
+/// environment soon; a process that has erased its environment never does.
 const N_UNSURE_MAX: u32 = 3;
-/// Killed processes that are there for longer (a file server that hangs) do not hold a slot.
+/// How long killed processes keep a slot; for example, a hanging file server may keep them for longer.
 const LINGER_MAX: Duration = Duration::from_secs(5);
 
-/// The family of a program that we have ended and that is there no more itself.
+/// The family of a program that was ended here and is gone itself.
 struct Lingering {
     family: Family,
     since: Instant,
@@ -37,15 +38,16 @@ struct Lingering {
     then: Then,
 }
 
-/// What its end is waited for.
+/// The action that waits for the end of a family.
 pub(super) enum Then {
-    /// The end of a task is told.
+    /// The end of a task is passed on.
     Tell { exit: Box<Exit>, stdout: Option<PipeSlot>, stderr: Option<PipeSlot>, was_last_of_group: bool },
     /// A resident program may be started again.
     Restart { resident: u64 },
 }
 
-/// Signals those that are to be ended. While orders wait (`is_busy`) there may be more of them.
+/// Signals the processes that are to be ended. While orders wait (`is_busy`), more ends may follow, so it may
+/// wait too.
 pub(super) fn end_due(children: &mut HashMap<libc::pid_t, Child>, now: Instant, is_busy: bool) {
     let is_due = |child: &Child| {
         let late = |at: Instant| now.saturating_duration_since(at) >= DELAY_MAX;
@@ -68,24 +70,24 @@ pub(super) fn end_due(children: &mut HashMap<libc::pid_t, Child>, now: Instant, 
     }
 }
 
-/// The families that are waited for.
+/// The families that have not ended.
 #[derive(Default)]
 pub(super) struct Families(Vec<Lingering>);
 
 impl Families {
-    /// When it is looked next who is left of any of them.
+    /// Returns the time of the next look at a family.
     pub(super) fn next_look(&self) -> Option<Instant> {
         self.0.iter().map(|lingering| lingering.look_at).min()
     }
 
-    /// Has who is left of the family of an ended process killed before it goes on.
+    /// Kills the rest of the family of an ended process before `then` goes on.
     pub(super) fn add(&mut self, child: &mut Child, then: Then) {
         let family = child.family.take().unwrap_or_else(|| Family::new(&child.environment));
         let now = Instant::now();
         self.0.push(Lingering { family, since: now, look_at: now, pause: PAUSE_MIN, n_unsure: 0, then });
     }
 
-    /// Kills who is left of families; returns what is waited for no more, as nobody is.
+    /// Kills the rest of families; returns the actions of families that have ended.
     pub(super) fn look_after(&mut self, now: Instant) -> Vec<Then> {
         let mut over = Vec::new();
         if self.0.iter().all(|lingering| lingering.look_at > now) {

@@ -1,8 +1,10 @@
-//! All processes of a program that we end, also those in groups and sessions of their own.
+//! The family of a program that is ended here: all its processes, also those in process groups and sessions
+//! of their own.
 //!
-//! They are found by the parents that /proc names, below the program's process. Whose parent has ended
-//! is the guard's child then and known by the program's mark in its environment, or because it was seen
-//! before. One look at /proc serves all programs that are ended at one moment; others cost none.
+//! They are found by their parents in /proc, below the program's process. If a parent has ended, its children
+//! become children of the guard; they are found by the program's mark in their environment, or because they
+//! were seen before. One look at /proc serves all programs that are ended at a time; other programs cost
+//! nothing.
 
 use std::{
     collections::HashMap,
@@ -17,7 +19,8 @@ use crate::guard::{
     leftovers::{self, Stat},
 };
 
-/// The variables that tell one program of one pilot from all others; programs have no other of these.
+/// The variables that identify one program of one pilot; the environment of a program has no second entry of
+/// these.
 const MARKS: [&[u8]; 5] = [
     b"PILOTFISH_KEEPERS=",
     b"PILOTFISH_SLOT=",
@@ -25,20 +28,21 @@ const MARKS: [&[u8]; 5] = [
     b"PILOTFISH_TASK_ID=",
     b"PILOTFISH_ATTEMPT=",
 ];
-/// Those without which it would not: which pilot, and where in it.
+/// The variables without which the mark is not unique: the pilot, and the slot in it.
 const NEEDED: [&[u8]; 2] = [b"PILOTFISH_KEEPERS=", b"PILOTFISH_SLOT="];
 
 /// The processes of one program.
 #[derive(Debug)]
 pub(super) struct Family {
-    /// What is in the environment of each that has not changed it; empty: nothing is known of that.
+    /// Entries in the environment of each process that has not changed it; empty: processes cannot be found
+    /// by it.
     mark: Vec<CString>,
-    /// Those that were seen, with their starts.
+    /// Processes that were seen, with their start times.
     known: HashMap<i32, u64>,
 }
 
 impl Family {
-    /// The family of a program with that environment, of which nobody was seen yet.
+    /// Returns the family of a program with this environment, of which no process was seen yet.
     pub(super) fn new(environment: &Environment) -> Family {
         let is_of =
             |entry: &CString, names: &[&[u8]]| names.iter().any(|name| entry.to_bytes().starts_with(name));
@@ -55,18 +59,18 @@ impl Family {
     }
 }
 
-/// One look at all processes.
+/// A snapshot of all processes.
 pub(super) struct Look {
     proc: PathBuf,
     own: i32,
     stats: HashMap<i32, Stat>,
     children: HashMap<i32, Vec<i32>>,
-    /// Whom an ended parent has left, and their environments.
+    /// Processes whose parents have ended, with their environments.
     orphans: Vec<(i32, Vec<u8>)>,
 }
 
 impl Look {
-    /// Looks. Cost: two or three system calls for each process of the host.
+    /// Takes a snapshot. Costs two or three system calls for each process of the host.
     pub(super) fn now() -> Look {
         let proc = Path::new("/proc");
         let own = i32::try_from(std::process::id()).unwrap_or(0);
@@ -85,7 +89,7 @@ impl Look {
         };
         for entry in fs::read_dir(proc).into_iter().flatten().flatten() {
             let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-            // A dead one has no children, and has left no more than its number.
+            // A dead process has no children and nothing but its pid.
             let Some(stat) = Stat::read(proc, pid).filter(|stat| !stat.is_dead) else { continue };
             look.stats.insert(pid, stat);
             look.children.entry(stat.parent).or_default().push(pid);
@@ -98,8 +102,8 @@ impl Look {
         look
     }
 
-    /// The living ones of a family, from now on known, with its first process `root`: a child of ours that
-    /// nobody has asked for its end yet, or `None`.
+    /// Returns the living processes of a family and remembers them. `root`: its first process, if that is a
+    /// child of ours that is not reaped yet.
     fn members(&self, family: &mut Family, root: Option<i32>) -> Vec<(i32, Stat)> {
         let is_known = |pid: &i32, start: &u64| self.stats.get(pid).is_some_and(|stat| stat.start == *start);
         family.known.retain(|pid, start| is_known(pid, start));
@@ -118,17 +122,16 @@ impl Look {
         members.into_iter().collect()
     }
 
-    /// Whether an orphan shows no environment, as one does that is about to become another program: it may
-    /// be of any family.
+    /// Returns whether an orphan has an empty environment, as during an exec: it may belong to any family.
     pub(super) fn is_unsure(&self) -> bool {
         self.orphans.iter().any(|(pid, environ)| *pid != self.own && environ.is_empty())
     }
 
-    /// Asks a program and its family to end, each process once.
+    /// Sends SIGTERM to a program and its family, once to each process.
     pub(super) fn ask_to_end(&self, family: &mut Family, root: i32) {
         let members = self.members(family, Some(root));
         kill_group(root, libc::SIGTERM);
-        // One that is stopped would not hear it.
+        // A stopped process would not handle the signal.
         kill_group(root, libc::SIGCONT);
         for (pid, stat) in members.iter().filter(|(_, stat)| stat.group != root) {
             self.signal(*pid, stat, libc::SIGTERM);
@@ -136,7 +139,7 @@ impl Look {
         }
     }
 
-    /// Kills a family, `root` as for [`Look::members`]; returns how many there were.
+    /// Kills a family; returns the number of its living processes. `root`: as for [`Look::members`].
     pub(super) fn kill(&self, family: &mut Family, root: Option<i32>) -> usize {
         let members = self.members(family, root);
         if let Some(root) = root {
@@ -148,7 +151,7 @@ impl Look {
         members.len()
     }
 
-    /// Looking at all takes a while: whoever has that number must still be who was seen.
+    /// Sends a signal if the pid still belongs to the process that was seen: a snapshot takes some time.
     fn signal(&self, pid: i32, seen: &Stat, signal: libc::c_int) {
         if Stat::read(&self.proc, pid).is_some_and(|stat| stat.start == seen.start) {
             // SAFETY: no memory is passed.
@@ -157,7 +160,7 @@ impl Look {
     }
 }
 
-/// Sends a signal to a process group; says whether anybody was there.
+/// Sends a signal to a process group; returns whether it had any process.
 pub(super) fn kill_group(pid: libc::pid_t, signal: libc::c_int) -> bool {
     // SAFETY: no memory is passed.
     unsafe { libc::kill(-pid, signal) == 0 }
@@ -170,7 +173,7 @@ mod tests {
     use super::{Family, Look};
     use crate::{guard::leftovers::testing::Proc, spawn::Environment};
 
-    /// The guard, its worker and a task of the made-up /proc.
+    /// The guard, its worker and a task in the fake /proc.
     const GUARD: i32 = 40;
     const WORKER: i32 = 50;
     const TASK: i32 = 60;
@@ -237,7 +240,7 @@ mod tests {
         assert_eq!(members(&proc, &mut family, Some(TASK)), [TASK, 61]);
         proc.process(61, GUARD, 8, "");
         proc.process(62, 61, 9, "");
-        // The task has ended, and its number is a stranger's.
+        // The task has ended, and another process has its pid.
         proc.process(TASK, 1, 9, "");
         proc.process(67, TASK, 9, "");
         assert_eq!(members(&proc, &mut family, None), [61, 62]);

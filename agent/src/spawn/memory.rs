@@ -1,17 +1,17 @@
-//! How much memory a program and its descendants hold, read from /proc.
+//! Measures the memory of a program and its descendants from /proc.
 //!
-//! RLIMIT_AS would count address space, which many programs reserve and never touch; so the pages
-//! that are there are counted, a few times a second, and only for programs that have a limit.
+//! RLIMIT_AS would limit address space, which many programs reserve and never use. So resident pages are
+//! counted, more often for programs with a limit.
 
 use std::{fs, path::PathBuf};
 
-/// Descendants looked at: a bound on what a fork bomb can cost us.
+/// The most descendants to look at, which limits the cost of a fork bomb.
 const N_PROCESSES_MAX: usize = 4096;
 
-/// Memory in bytes held by `pid` and its descendants.
+/// Returns the memory of `pid` and its descendants in bytes.
 ///
-/// Resident pages first, which is cheap; only when they are more than `limit_bytes` the shares of
-/// pages held in common are asked for, because forked workers would be counted many times over.
+/// Sums up resident pages, which is cheap. Only if the sum is more than `limit_bytes`, it reads the
+/// proportional share of pages (Pss): forked workers share pages, which would be counted many times.
 pub(super) fn held_bytes(pid: libc::pid_t, limit_bytes: u64) -> u64 {
     let family = family(pid);
     let resident: u64 = family.iter().filter_map(|pid| resident_bytes(*pid)).sum();
@@ -21,7 +21,7 @@ pub(super) fn held_bytes(pid: libc::pid_t, limit_bytes: u64) -> u64 {
     family.iter().filter_map(|pid| proportional_bytes(*pid).or_else(|| resident_bytes(*pid))).sum()
 }
 
-/// Resident memory in bytes of one process; `None` when it is gone.
+/// Returns the resident memory of one process in bytes; `None` if the process is gone.
 pub(crate) fn resident_bytes(pid: libc::pid_t) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
     let pages: u64 = text.split(' ').nth(1)?.parse().ok()?;
@@ -35,7 +35,7 @@ fn proportional_bytes(pid: libc::pid_t) -> Option<u64> {
     Some(kibibytes * 1024)
 }
 
-/// The process, and those started by it and by them.
+/// Returns the process and all of its descendants.
 pub(crate) fn family(pid: libc::pid_t) -> Vec<libc::pid_t> {
     let mut family = vec![pid];
     let mut n_seen = 0;

@@ -1,4 +1,5 @@
-//! From a launch to a started process: its files, its arguments, and whose fault it is if that fails.
+//! From a launch to a started process: opens its files, builds its arguments, and finds the cause of a
+//! failure.
 
 use std::{
     ffi::{CStr, CString, c_char},
@@ -22,19 +23,19 @@ use super::{
 };
 use crate::sys::{denied, opened};
 
-/// Why a launch failed.
+/// A failed launch.
 pub(super) struct Failed {
     what: String,
     node: bool,
 }
 
 impl Failed {
-    /// A folder to run in, which is not to be had here.
+    /// Returns the failure for a working directory that cannot be used here.
     fn on_folder(folder: &Path, error: &io::Error) -> Failed {
         Failed { what: format!("folder {folder:?}: {}", words_of_job(folder, error)), node: true }
     }
 
-    /// Something the node did not have.
+    /// Returns the failure for something that the node lacks.
     pub(super) fn on_node(what: &str, error: &io::Error) -> Failed {
         Failed { what: format!("{what}: {}", words(error)), node: true }
     }
@@ -46,29 +47,29 @@ impl From<Failed> for Outcome {
     }
 }
 
-/// `/dev/null`, opened once for all.
+/// `/dev/null`, opened once for all programs.
 pub(super) struct Null {
     read: File,
     write: File,
 }
 
 impl Null {
-    /// Opens it both ways.
+    /// Opens it for reading and for writing.
     ///
     /// # Errors
-    /// No descriptors left, or no `/dev`.
+    /// There are no descriptors left, or there is no `/dev/null`.
     pub(super) fn new() -> io::Result<Null> {
         Ok(Null { read: File::open("/dev/null")?, write: OpenOptions::new().write(true).open("/dev/null")? })
     }
 }
 
-/// What a program is started with, and the ends of the pipes that stay here.
+/// The prepared files and arguments of a program, with the pipes that keep its output.
 pub(super) struct Prepared {
     argv: Vec<CString>,
     cwd: Option<CString>,
     makes_cwd: bool,
     cpus: Option<libc::cpu_set_t>,
-    /// Its standard input; `None`: nothing.
+    /// Its standard input; `None`: `/dev/null`.
     pub stdin: Option<OwnedFd>,
     /// Its standard output.
     pub stdout: Target,
@@ -76,27 +77,27 @@ pub(super) struct Prepared {
     pub stderr: Target,
 }
 
-/// Where an output stream was opened to.
+/// An opened target of an output stream.
 pub(super) enum Target {
     /// `/dev/null`.
     Null,
-    /// A file or a pipe of its own.
+    /// A file of the program.
     Own(OwnedFd),
-    /// A pipe whose contents are kept.
+    /// A pipe whose contents the agent keeps.
     Captured {
-        /// Which.
+        /// Its slot.
         slot: PipeSlot,
-        /// The end to watch.
+        /// The agent's end.
         read: RawFd,
         /// The program's end.
         write: RawFd,
-        /// Whether it is not watched yet.
+        /// Whether the agent's end is not polled yet.
         is_new: bool,
     },
 }
 
 impl Target {
-    /// The pipe, if its contents are kept.
+    /// Returns the slot of the pipe, if there is one.
     pub(super) fn slot(&self) -> Option<PipeSlot> {
         match self {
             Target::Captured { slot, .. } => Some(*slot),
@@ -132,7 +133,7 @@ impl Prepared {
             let file = opened::open(OpenOptions::new().read(true), path);
             prepared.stdin = Some(file.map_err(|error| on_file("standard input", path, &error))?.into());
         }
-        // Files first: what fails after a pipe was taken would have to give it back.
+        // Files come first: if they fail after a pipe was taken, the pipe would have to be given back.
         let both = [(&launch.stdout, "standard output"), (&launch.stderr, "standard error")];
         let files = both.map(|(output, what)| open_file(output, what));
         let [stdout, stderr] = files;
@@ -140,7 +141,7 @@ impl Prepared {
         if let (Target::Own(both), Output::File(path)) = (&prepared.stdout, &launch.stderr)
             && launch.stdout == launch.stderr
         {
-            // Two descriptions of one file would overwrite each other.
+            // Two open file descriptions of one file would overwrite each other.
             let copy = both.try_clone().map_err(|error| on_file("standard error", path, &error))?;
             prepared.stderr = Target::Own(copy);
         }
@@ -194,7 +195,7 @@ impl Prepared {
             result = execute(&find(programs)?, &argv);
         }
         if result == Err(NotStarted { step: Step::Execute, errno: libc::ENOEXEC }) {
-            // A script without a first line that names its interpreter: what shells and execvp do.
+            // A script without `#!` line: shells and execvp run it with /bin/sh.
             let shell = pointers(
                 [c"/bin/sh", program.as_c_str()].into_iter().chain(self.argv[1..].iter().map(|word| &**word)),
             );
@@ -252,7 +253,7 @@ fn cpu_set(cpus: &[usize]) -> libc::cpu_set_t {
     }
 }
 
-/// The system's words for an error, without the number.
+/// Returns the system's text for an error, without its number.
 pub(crate) fn words(error: &io::Error) -> String {
     let text = error.to_string();
     match text.split_once(" (os error") {
@@ -271,7 +272,8 @@ fn on_file(what: &str, path: &Path, error: &io::Error) -> Failed {
     Failed { what: format!("{what} {path:?}: {}", words_of_job(path, error)), node }
 }
 
-/// The system's words for an error at a folder or file of a job; of one that this account may not use also why.
+/// Returns the system's text for an error at a job's file or directory, and the reason if this account lacks
+/// the right.
 fn words_of_job(path: &Path, error: &io::Error) -> String {
     match denied::of_job(path, error) {
         Some(why) => format!("{}: {why}", words(error)),
@@ -279,7 +281,7 @@ fn words_of_job(path: &Path, error: &io::Error) -> String {
     }
 }
 
-/// Errors that another node, or this one later, may not have.
+/// Returns whether another node, or this one later, may not have the error.
 fn is_nodes_fault(errno: i32) -> bool {
     matches!(
         errno,
@@ -316,7 +318,7 @@ fn not_started(error: NotStarted, program: &CStr, cwd: Option<&CStr>) -> Failed 
         Step::Clone => Failed { what: with_hint(format!("no process: {system}")), node: true },
         Step::Stdio => Failed { what: format!("standard streams: {system}"), node: true },
         Step::Bind => Failed { what: format!("binding to CPUs: {system}"), node: true },
-        // A folder that was there at submission and is not here: this node does not see it.
+        // The directory existed at submission but not here: this node does not see it.
         Step::Folder => {
             let folder = cwd.map(as_path).unwrap_or(Path::new(""));
             Failed::on_folder(folder, &io::Error::from_raw_os_error(error.errno))
@@ -349,13 +351,13 @@ fn not_started(error: NotStarted, program: &CStr, cwd: Option<&CStr>) -> Failed 
     }
 }
 
-/// The first bytes of a file; none of what is no plain file, which is not waited for.
+/// Returns the first bytes of a regular file; nothing of other files, which could block.
 fn start_of(file: &Path) -> Vec<u8> {
     let mut start = Vec::new();
     if file.is_file()
         && let Ok(file) = File::open(file)
     {
-        // Of one that cannot be read nothing is known.
+        // If it cannot be read, its start stays empty.
         let _ = file.take(SHEBANG_BYTES_MAX as u64).read_to_end(&mut start);
     }
     start

@@ -1,7 +1,7 @@
-//! The table of one thread's children: starts, limits, output, ends.
+//! The children of one thread: their starts, limits, output and ends.
 //!
-//! Children belong to the thread that started them (`__WNOTHREAD`), so one call takes whichever of
-//! them has ended, and nobody else's. The thread that makes a table must keep it.
+//! Children belong to the thread that started them (`__WNOTHREAD`), so one call reaps any ended child of this
+//! thread and of no other. A table must stay on the thread that made it.
 
 use std::{
     collections::HashMap,
@@ -32,29 +32,29 @@ use super::{
     wake::{Bell, BellOwner},
 };
 
-/// One read of a pipe: its default capacity.
+/// Size of one read from a pipe: the pipe's default capacity.
 const BUFFER_BYTES: usize = 64 * 1024;
-/// Events taken in one turn.
+/// The most events handled at a time.
 const N_EVENTS: usize = 64;
-/// Between readings of the times of ended processes: a few of very many say as much as all.
+/// Interval between readings of the times of ended processes. A sample of very many processes is enough.
 const SCHEDSTAT_INTERVAL: Duration = Duration::from_millis(20);
-/// Looks at those that run find longer ones.
+/// Longest runtime of such a process; the checks of running processes find longer ones.
 const SCHEDSTAT_OF_SHORTER: Duration = Duration::from_secs(2);
-/// The event key of the bell; others are [`key`]s.
+/// The event key of the bell; all other keys come from `Watched::key`.
 const BELL: u64 = u64::MAX;
 
-/// What an event is about.
+/// The source of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Watched {
-    /// The pipe in this slot holds something.
+    /// The pipe in this slot has data.
     Pipe(PipeSlot),
-    /// A resident program answers.
+    /// A resident program has written answers.
     Answers(libc::pid_t),
-    /// There is room for questions to a resident program.
+    /// The input of a resident program has room for questions.
     Questions(libc::pid_t),
 }
 
-/// One thread's children.
+/// The children of one thread.
 pub(super) struct Processes {
     epoll: OwnedFd,
     bell: BellOwner,
@@ -62,30 +62,31 @@ pub(super) struct Processes {
     null: Null,
     programs: Programs,
     pub(super) pipes: Pipes,
-    /// The guard's list of its children: those that got away from a task's group are among them.
+    /// The guard's list of its children, which includes processes that left a task's process group.
     strays: Option<File>,
     pub(super) children: HashMap<libc::pid_t, Child>,
     pub(super) residents: HashMap<u64, Resident>,
-    /// Resident programs that questions were put down for.
+    /// Resident programs with unsent questions.
     pub(super) asked: Vec<libc::pid_t>,
-    /// Families that are waited for.
+    /// Families of ended programs that are not gone yet.
     pub(super) lingering: Families,
     pub(super) exits: Vec<Exit>,
     pub(super) buffer: Box<[u8]>,
     memory_check_at: Option<Instant>,
     /// When the kernel's times of an ended process were read last.
     schedstat_read_at: Option<Instant>,
-    /// Not to be sent to another thread: the children would not be its own.
+    /// Makes the type not `Send`: on another thread the children would not be its own.
     not_send: PhantomData<*const ()>,
 }
 
 impl Processes {
-    /// An empty table for the calling thread, whose signals are blocked from now on, except while it waits.
+    /// Returns an empty table for the calling thread. Blocks all signals in this thread, except while it
+    /// waits.
     ///
-    /// With a subreaper as `guard`, pipes are used again when nobody can hold them any more.
+    /// With a subreaper as `guard`, a pipe is used again once no process can hold it.
     ///
     /// # Errors
-    /// No descriptors or memory left.
+    /// There are no descriptors or memory left.
     pub(super) fn new(guard: Option<i32>) -> io::Result<Processes> {
         open_standard_descriptors();
         // SAFETY: only initialised sets are passed; the new descriptor is owned by nobody else.
@@ -121,12 +122,12 @@ impl Processes {
         Ok(processes)
     }
 
-    /// What wakes [`Processes::wait`].
+    /// Returns the bell that wakes [`Processes::wait`].
     pub(super) fn bell(&self) -> Bell {
         self.bell.bell()
     }
 
-    /// What has ended since the last call.
+    /// Returns the exits since the last call.
     pub(super) fn take_exits(&mut self) -> Vec<Exit> {
         mem::take(&mut self.exits)
     }
@@ -142,7 +143,7 @@ impl Processes {
         }
     }
 
-    /// Starts a prepared program and puts it into the table.
+    /// Starts a prepared program and adds it to the table.
     pub(super) fn begin(
         &mut self,
         launch: Launch,
@@ -178,7 +179,7 @@ impl Processes {
         Ok(pid)
     }
 
-    /// Ends a task: SIGTERM, and SIGKILL after `grace`.
+    /// Ends a task: SIGTERM, then SIGKILL after `grace`.
     pub(super) fn kill(&mut self, token: u64, grace: Duration) {
         let is_it = |child: &Child| child.role == Role::Task { token };
         let found = self.children.values_mut().find(|child| is_it(child));
@@ -188,7 +189,7 @@ impl Processes {
         }
     }
 
-    /// All processes got this signal: notes which tasks' programs do not ignore it.
+    /// Notes which programs of tasks do not ignore a signal that all processes got.
     pub(super) fn note_signal(&mut self, signal: libc::c_int) {
         for (pid, child) in &mut self.children {
             if matches!(child.role, Role::Task { .. }) && !child.was_signalled {
@@ -198,7 +199,7 @@ impl Processes {
         }
     }
 
-    /// Tells what a task's program has written so far.
+    /// Passes on the output of a running program.
     pub(super) fn peek(&mut self, peek: Peek) {
         let role = Role::Task { token: peek.token };
         let Some(child) = self.children.values().find(|child| child.role == role) else { return };
@@ -211,7 +212,7 @@ impl Processes {
         (peek.tell)(Peeked { streams });
     }
 
-    /// Waits until something ends, somebody rings the bell, or `timeout` is over.
+    /// Waits until a child ends, the bell rings, or `timeout` is over.
     pub(super) fn wait(&mut self, timeout: Option<Duration>) {
         self.send_questions();
         let is_busy = timeout.is_some_and(|timeout| timeout.is_zero());
@@ -242,7 +243,7 @@ impl Processes {
     }
 
     fn wait_events(&self, events: &mut [libc::epoll_event; N_EVENTS], timeout: Option<Duration>) -> i32 {
-        // Rounded up: waking too early would only mean to wait again.
+        // Rounded up, because a wake-up before the deadline would only lead to another wait.
         let milliseconds = timeout
             .map_or(-1, |timeout| i32::try_from(timeout.as_micros().div_ceil(1000)).unwrap_or(i32::MAX));
         // SAFETY: the buffer has room for N_EVENTS; the mask is initialised by sigfillset.
@@ -273,7 +274,7 @@ impl Processes {
         }
     }
 
-    /// Takes all children that have ended.
+    /// Reaps all ended children.
     fn reap(&mut self) {
         loop {
             let scheduled = self.scheduled_of_next();
@@ -296,15 +297,16 @@ impl Processes {
         }
     }
 
-    /// Returns the child that is reaped next and how long it computed and waited for a CPU, in nanoseconds. Reads that from
-    /// time to time only, and of short tasks, which looks at those that run do not find.
+    /// Returns the child that is reaped next, the time that it ran and the time that it waited for a CPU, in
+    /// nanoseconds. Reads that only from time to time, and only for short tasks, which the checks of running
+    /// processes miss.
     fn scheduled_of_next(&mut self) -> Option<(libc::pid_t, [u64; 2])> {
         let now = Instant::now();
         if self.schedstat_read_at.is_some_and(|at| now < at + SCHEDSTAT_INTERVAL) {
             return None;
         }
         let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT | libc::__WNOTHREAD;
-        // SAFETY: zeroed is a valid `siginfo_t`, to which the pointer is; of an ended child it has the number, else 0.
+        // SAFETY: zeroed is a valid `siginfo_t`, pointed to by the call. Its pid is 0 if no child has ended.
         let pid = unsafe {
             let mut information: libc::siginfo_t = mem::zeroed();
             match libc::waitid(libc::P_ALL, 0, &mut information, flags) {
@@ -350,7 +352,7 @@ impl Processes {
         }
     }
 
-    /// Tells a task's end with the rest of its output.
+    /// Adds the rest of a task's output to its exit and passes it on.
     fn tell(
         &mut self,
         mut exit: Exit,
@@ -365,12 +367,12 @@ impl Processes {
         self.exits.push(exit);
     }
 
-    /// The rest of a program's output, and its pipe back.
+    /// Returns the kept output of a program, and releases its pipe.
     pub(super) fn finish_output(&mut self, slot: Option<PipeSlot>, is_alone: bool) -> (Vec<u8>, bool) {
         slot.map_or((Vec::new(), false), |slot| self.pipes.finish(slot, &mut self.buffer, is_alone))
     }
 
-    /// Whether the guard has no child but us, so that nothing of any ended task is left alive.
+    /// Returns whether this process is the guard's only child: then no process of an ended task is alive.
     fn has_no_strays(&self) -> bool {
         let Some(strays) = &self.strays else { return false };
         let mut list = [0; 32];
@@ -390,7 +392,7 @@ impl Processes {
                 continue;
             }
             match child.ending {
-                // A resident has nothing to tidy up that concerns one task.
+                // A resident program has nothing to clean up for a single task.
                 None if matches!(child.role, Role::Resident { .. }) => {
                     child.end(Ending::TimeLimit, Duration::ZERO);
                 }
@@ -428,10 +430,10 @@ impl Processes {
         self.memory_check_at = next;
     }
 
-    /// Watches a descriptor.
+    /// Polls a descriptor.
     ///
     /// # Errors
-    /// No memory or too many watches.
+    /// There is no memory left, or there are too many polled descriptors.
     pub(super) fn poll(&self, fd: RawFd, watched: Watched, events: i32) -> io::Result<()> {
         self.poll_key(fd, watched.key(), events)
     }
@@ -445,13 +447,13 @@ impl Processes {
         Ok(())
     }
 
-    /// Watches a descriptor no more.
+    /// Stops polling a descriptor.
     pub(super) fn unpoll(&self, fd: RawFd) {
-        // SAFETY: no memory is passed. It fails only if the descriptor is not watched, which is what is wanted.
+        // SAFETY: no memory is passed. It fails only if the descriptor is not polled, which is the aim.
         unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), libc::EPOLL_CTL_DEL, fd, ptr::null_mut()) };
     }
 
-    /// Kills and takes all children, without an [`Exit`].
+    /// Kills and reaps all children, without an [`Exit`].
     pub(super) fn kill_all(&mut self) {
         for pid in self.children.keys() {
             kill_group(*pid, libc::SIGKILL);
@@ -469,7 +471,7 @@ impl Drop for Processes {
     }
 }
 
-/// Whether a process ignores a signal, by the text of its `/proc/PID/status`.
+/// Returns whether a process ignores a signal, from the text of its `/proc/PID/status`.
 fn is_ignored(status: &str, signal: libc::c_int) -> bool {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
@@ -496,7 +498,8 @@ impl Watched {
     }
 }
 
-/// A daemon may be started with 0, 1 or 2 closed; a pipe of ours must not get such a number.
+/// Opens closed standard descriptors: a daemon may start without them, and a pipe must not get a number from
+/// 0 to 2.
 fn open_standard_descriptors() {
     // SAFETY: a constant string and a descriptor number.
     unsafe {

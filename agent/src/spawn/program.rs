@@ -1,4 +1,4 @@
-//! Where a program is: the search through PATH, remembered.
+//! Finds programs in PATH, and remembers them.
 
 use std::{
     collections::HashMap,
@@ -7,27 +7,28 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What the C library searches when PATH is not set.
+/// The C library's search path if PATH is not set.
 const PATH_DEFAULT: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
 
-/// Programs found before, for one value of PATH: without it every start tries each folder anew.
+/// Programs found for one value of PATH: without this cache every start would search each directory.
 #[derive(Default)]
 pub(super) struct Programs {
     path: Vec<u8>,
     found: HashMap<Vec<u8>, CString>,
 }
 
-/// Why a program was not found.
+/// The reason why a program was not found.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum NotFound {
-    /// In no folder of PATH.
+    /// No directory of PATH has it.
     Missing,
-    /// There, but not to be executed.
+    /// The file exists but is not executable.
     NotExecutable(PathBuf),
 }
 
 impl Programs {
-    /// The file to execute for `name`: itself when it holds a slash, else the first executable in PATH.
+    /// Returns the file to execute for `name`: itself if it contains a slash, else the first executable in
+    /// PATH.
     pub(super) fn find(&mut self, name: &CStr, path: Option<&[u8]>, cwd: &Path) -> Result<CString, NotFound> {
         if name.to_bytes().contains(&b'/') {
             return Ok(name.to_owned());
@@ -47,13 +48,13 @@ impl Programs {
         Ok(program)
     }
 
-    /// Forgets where programs are: one has moved.
+    /// Forgets all found programs, because one has moved.
     pub(super) fn forget(&mut self) {
         self.found.clear();
     }
 }
 
-/// The first executable file, and whether it would be the same seen from any folder.
+/// Returns the first executable file, and whether it is the same from any working directory.
 fn search(name: &CStr, path: &[u8], cwd: &Path) -> Result<(CString, bool), NotFound> {
     let mut not_executable = None;
     let mut is_absolute = true;
@@ -67,7 +68,7 @@ fn search(name: &CStr, path: &[u8], cwd: &Path) -> Result<(CString, bool), NotFo
                 return program.map(|program| (program, is_absolute)).map_err(|_| NotFound::Missing);
             }
             Ok(facts) if facts.is_file() => not_executable = not_executable.or(Some(file)),
-            // A folder of that name, or nothing: the next one may have it.
+            // A directory of that name, or nothing: the next entry of PATH may have it.
             Ok(_) | Err(_) => {}
         }
     }

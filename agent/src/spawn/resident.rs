@@ -1,4 +1,4 @@
-//! One resident program: how it is started, what it was asked, and what it has used.
+//! One resident program: its start, its queue of tasks, and its resource use.
 
 use std::{
     collections::VecDeque,
@@ -9,31 +9,31 @@ use std::{
 
 use super::{Exit, Launch, Outcome, child::micros, memory};
 
-/// How often a resident's memory is looked at.
+/// Interval between looks at a resident program's memory.
 const MEMORY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A task for a resident program.
 #[derive(Clone, Debug)]
 pub struct Ask {
-    /// The caller's own number; comes back with the [`Exit`].
+    /// The caller's id, returned in the [`Exit`].
     pub token: u64,
-    /// Which resident program: the caller's own number too.
+    /// The resident program, by another id of the caller.
     pub resident: u64,
-    /// How to start it if it is not there. Its time limit, token and stdin are not used.
+    /// How to start the program. Time limit, token and stdin are not used.
     pub launch: Arc<Launch>,
-    /// What to ask, without the line end.
+    /// The line for the task, without the line end.
     pub question: String,
-    /// How long it may take.
+    /// The longest time that the task may take.
     pub time_limit: Option<Duration>,
 }
 
-/// A resident program, or the place of one that has ended.
+/// A resident program, or the state of one that has ended.
 pub(super) struct Resident {
     pub(super) launch: Arc<Launch>,
     pub(super) running: Option<Running>,
-    /// Asked and not answered, in order.
+    /// Tasks that were sent and are not answered, in order.
     pub(super) queue: VecDeque<Asked>,
-    /// It was ended, and what it had started is not gone yet: it is started again after that.
+    /// Whether the program was ended and its family is not gone yet: it is started again after that.
     pub(super) is_lingering: bool,
 }
 
@@ -41,16 +41,16 @@ pub(super) struct Running {
     pub(super) pid: libc::pid_t,
     pub(super) stdin: File,
     pub(super) stdout: File,
-    /// Written by us and not yet taken by the pipe.
+    /// Bytes for the program that the pipe has not taken yet.
     pub(super) unsent: Vec<u8>,
     pub(super) is_waiting_for_room: bool,
-    /// An answer's beginning.
+    /// The beginning of an answer.
     pub(super) partial: Vec<u8>,
-    /// It has closed its standard output and should be about to end.
+    /// Whether it has closed its standard output and should end soon.
     pub(super) is_mute: bool,
-    /// It has been asked what it is not to answer: it must go after the answer that it is at.
+    /// Whether it has got the line of a withdrawn task: it must be ended after its present answer.
     pub(super) knows_withdrawn: bool,
-    /// When the first of the queue was begun.
+    /// When the first task of the queue began.
     pub(super) since: Instant,
     pub(super) cpu_us_before: u64,
     pub(super) memory_bytes: u64,
@@ -65,7 +65,7 @@ pub(super) struct Asked {
 }
 
 impl Running {
-    /// The end of the task it was at; the next one begins.
+    /// Returns the end of the present task; the next one begins.
     pub(super) fn exit(&mut self, token: u64, outcome: Outcome) -> Exit {
         let now = Instant::now();
         if self.memory_seen_at.is_none_or(|at| now.duration_since(at) > MEMORY_INTERVAL) {
@@ -83,9 +83,9 @@ impl Running {
     }
 }
 
-/// CPU time of a whole process so far in microseconds; `None` when it is gone.
+/// Returns the CPU time of a whole process in microseconds; `None` if it is gone.
 fn cpu_us(pid: libc::pid_t) -> Option<u64> {
-    // How the kernel numbers other processes' clocks; the C library's function only adds a check.
+    // The kernel's number for the CPU clock of another process; the C library's function only adds a check.
     let clock = (!pid << 3) | 2;
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the pointer is to a local.

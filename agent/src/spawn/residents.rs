@@ -1,8 +1,8 @@
-//! Programs that stay: started once, asked one line a task, restarted when they fail.
+//! Resident programs: started once, sent one line for each task, restarted when they fail.
 //!
-//! Questions are written ahead of the answers, so that a program of microseconds need not wait for
-//! us. Only the first unanswered one is being worked on: it fails when the program does, and the
-//! others are asked again of the next one.
+//! Lines are sent before the last answer has come, so that a program with tasks of microseconds need not
+//! wait. The program works only on the first unanswered task, which fails if the program does; the other
+//! tasks are sent to the next process.
 
 use std::{
     collections::VecDeque,
@@ -29,7 +29,7 @@ use crate::{
 
 /// The longest answer; a program that writes more without a line end is broken.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
-/// How long a program has to end after its input is closed.
+/// Time for a program to end after its input was closed.
 const STOP_GRACE: Duration = Duration::from_secs(2);
 
 impl Processes {
@@ -69,14 +69,14 @@ impl Processes {
         self.asked.push(pid);
     }
 
-    /// Writes what was asked since the last time.
+    /// Sends the new lines.
     pub(super) fn send_questions(&mut self) {
         for pid in mem::take(&mut self.asked) {
             self.on_room(pid);
         }
     }
 
-    /// Takes a task back from a resident program that is not at it.
+    /// Withdraws a task from a resident program that does not work on it yet.
     pub(super) fn withdraw_asked(&mut self, token: u64) {
         for resident in self.residents.values_mut() {
             let Some(position) = resident.queue.iter().position(|asked| asked.token == token) else {
@@ -92,13 +92,13 @@ impl Processes {
         }
     }
 
-    /// Ends a resident program that is not needed any more; what it was asked is killed.
+    /// Ends a resident program that is no longer needed; its tasks are killed.
     pub(super) fn stop_resident(&mut self, number: u64) {
         let Some(resident) = self.residents.remove(&number) else { return };
         for asked in resident.queue {
             self.exits.push(Exit::new(asked.token, Outcome::Killed, Instant::now()));
         }
-        // With `running` its input is closed: a well-behaved program ends by itself.
+        // Dropping `running` closes the program's input: a correct program ends by itself.
         let child = resident.running.and_then(|running| self.children.get_mut(&running.pid));
         if let Some(child) = child {
             child.deadline = Instant::now().checked_add(STOP_GRACE);
@@ -117,14 +117,14 @@ impl Processes {
                         child.end(Ending::Killed, Duration::ZERO);
                     }
                 }
-                // It has been asked already: its answer will be thrown away.
+                // Its line was already sent: the answer will be ignored.
                 _ => resident.queue[position].is_cancelled = true,
             }
             return;
         }
     }
 
-    /// Starts the program and asks all that is in its queue.
+    /// Starts the program and sends it all tasks of its queue.
     fn start_resident(&mut self, number: u64) {
         let Some(resident) = self.residents.get(&number) else { return };
         let launch = Launch { time_limit: None, ..(*resident.launch).clone() };
@@ -167,7 +167,7 @@ impl Processes {
         prepared.stdout = Target::Own(answer_end);
         let pid = self.begin(streams, prepared, Role::Resident { resident: number }, started)?;
         if let Err(error) = self.poll(stdout.as_raw_fd(), Watched::Answers(pid), libc::EPOLLIN) {
-            // It gets no questions, ends by itself or at the deadline, and its tasks are told.
+            // It gets no lines and ends by itself or at the deadline; its tasks are reported then.
             tracing::warn!(%error, "a resident program's answers cannot be watched");
         }
         Ok(Running {
@@ -193,7 +193,7 @@ impl Processes {
         }
     }
 
-    /// Writes what the pipe takes.
+    /// Writes as much as the pipe takes.
     pub(super) fn on_room(&mut self, pid: libc::pid_t) {
         let Some(number) = self.resident_of(pid) else { return };
         let Some(running) = self.residents.get_mut(&number).and_then(|resident| resident.running.as_mut())
@@ -204,7 +204,7 @@ impl Processes {
             match running.stdin.write(&running.unsent) {
                 Ok(n) => drop(running.unsent.drain(..n)),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // Full: go on when there is room. Broken: the program has ended, which is told elsewhere.
+                // Full: continue when there is room. Broken: the program has ended, handled elsewhere.
                 Err(error) => {
                     let is_full = error.kind() == io::ErrorKind::WouldBlock;
                     let (fd, was_waiting) = (running.stdin.as_raw_fd(), running.is_waiting_for_room);
@@ -234,7 +234,7 @@ impl Processes {
         let Some(resident) = self.residents.get_mut(&number) else { return };
         let Some(running) = &mut resident.running else { return };
         if self.children.get(&pid).is_some_and(|child| child.ending.is_some()) {
-            // Who is to blame for its end is settled: a later answer would leave that to the next task.
+            // The reason for its end is settled; a later answer would put the blame on the next task.
             let fd = running.stdout.as_raw_fd();
             return self.unpoll(fd);
         }
@@ -273,7 +273,7 @@ impl Processes {
         }
     }
 
-    /// One answer; false when the program must go because of it.
+    /// Handles one answer; returns false if the program must be ended because of it.
     fn on_answer(&mut self, number: u64, pid: libc::pid_t, line: &[u8]) -> bool {
         let Some(resident) = self.residents.get_mut(&number) else { return false };
         let (Some(running), Some(child)) = (&mut resident.running, self.children.get_mut(&pid)) else {
@@ -307,9 +307,9 @@ impl Processes {
         }
     }
 
-    /// A resident program's process has ended: the task it was at has failed, the others are asked anew.
+    /// Handles the end of a resident program: the present task has failed, the other tasks are sent again.
     pub(super) fn resident_ended(&mut self, number: u64, pid: libc::pid_t, child: Child, ended: Ended) {
-        // What it answered before it ended counts.
+        // Answers before its end count.
         self.children.insert(pid, child);
         self.on_answers(pid);
         let Some(mut child) = self.children.remove(&pid) else { return };
@@ -321,7 +321,7 @@ impl Processes {
         let is_of = |running: &mut Running| running.pid == pid;
         let Some(resident) = self.residents.get_mut(&number) else { return };
         let Some(mut running) = resident.running.take_if(is_of) else { return };
-        // After a bad answer the task that got it has failed already, and the next one was not begun.
+        // After a bad answer its task has already failed, and the next one has not begun.
         let failed = if child.ending == Some(Ending::BadAnswer) { None } else { resident.queue.pop_front() };
         if let Some(asked) = failed {
             let outcome = match ended.outcome {
@@ -345,7 +345,7 @@ impl Processes {
         }
     }
 
-    /// Starts a resident program again if there is something to ask it.
+    /// Starts a resident program again if it has tasks.
     pub(super) fn restart_resident(&mut self, number: u64) {
         let Some(resident) = self.residents.get_mut(&number).filter(|resident| resident.running.is_none())
         else {
@@ -365,7 +365,7 @@ impl Processes {
     }
 }
 
-/// What an answer's output becomes under the limit of the stream it stands for.
+/// Returns the output of an answer within the limit of its stream.
 fn limited(output: String, stream: &Output) -> (Vec<u8>, bool) {
     match stream {
         Output::Archive { limit } if output.len() > *limit => {

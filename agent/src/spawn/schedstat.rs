@@ -1,8 +1,8 @@
-//! Times of a thread in its file `schedstat` of /proc.
+//! Times of a thread from its file `schedstat` in /proc.
 
 use std::{fs, path::Path};
 
-/// Time of running and of waiting in nanoseconds.
+/// Returns the time on a CPU and the time of waiting for one, in nanoseconds.
 pub(crate) fn schedstat(path: &Path) -> Option<[u64; 2]> {
     let text = fs::read_to_string(path).ok()?;
     let mut fields = text.split_whitespace().map(str::parse);

@@ -1,9 +1,9 @@
-//! Starting one program with the least the kernel allows: vfork semantics on a stack of our own.
+//! Starts one program at the least cost that the kernel allows: vfork semantics on a stack of our own.
 //!
-//! posix_spawn of older C libraries asks for the disposition of all 64 signals in every child, maps
-//! and unmaps a stack, and cannot bind to CPUs. Here the child does only what a task needs. It runs
-//! in our memory while the calling thread sleeps, so it may neither allocate, nor lock, nor panic.
-//! The kernel kills it when that thread ends, which it does with the agent only.
+//! posix_spawn of older C libraries reads the disposition of all 64 signals in every child, maps and unmaps a
+//! stack, and cannot bind to CPUs. The child here does only what a task needs. It runs in our memory while
+//! the calling thread sleeps, so it may neither allocate, nor lock, nor panic. The kernel kills the child
+//! when the calling thread ends, which happens only with the agent.
 
 use std::{
     ffi::{CStr, c_char, c_int, c_void},
@@ -12,11 +12,11 @@ use std::{
     ptr,
 };
 
-/// Room for the child between clone and exec; debug builds need some.
+/// Stack of the child between clone and exec; debug builds need more than release builds.
 const STACK_BYTES: usize = 128 * 1024;
 const GUARD_BYTES: usize = 16 * 1024;
 
-/// All that a program is started with.
+/// All properties of a program to start.
 pub(super) struct Image<'a> {
     /// The file to execute; relative to `cwd`.
     pub program: &'a CStr,
@@ -24,48 +24,48 @@ pub(super) struct Image<'a> {
     pub argv: &'a [*const c_char],
     /// Environment, null-terminated.
     pub envp: &'a [*const c_char],
-    /// Where it runs.
+    /// Its working directory.
     pub cwd: Option<&'a CStr>,
     /// Its standard input, output and error: descriptors of 3 and above.
     pub stdio: [RawFd; 3],
-    /// The CPUs it may use; `None`: ours.
+    /// The CPUs to which it is bound; `None`: the agent's.
     pub cpus: Option<&'a libc::cpu_set_t>,
 }
 
-/// What the child was doing when it failed.
+/// The step of the start that failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Step {
-    /// Making the process.
+    /// Creating the process.
     Clone,
-    /// Its descriptors.
+    /// Setting up its descriptors.
     Stdio,
     /// Binding to CPUs.
     Bind,
-    /// Changing to its folder.
+    /// Changing to its working directory.
     Folder,
     /// Executing the program.
     Execute,
 }
 
-/// Why a program did not start.
+/// A failed start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct NotStarted {
-    /// Where it failed.
+    /// The step that failed.
     pub step: Step,
     /// The system's error number.
     pub errno: i32,
 }
 
-/// A stack for children, used by one at a time.
+/// A stack for children, used by one child at a time.
 pub(super) struct Stack {
     base: *mut c_void,
 }
 
 impl Stack {
-    /// Maps a stack with a guard below.
+    /// Maps a stack with a guard area below it.
     ///
     /// # Errors
-    /// No memory.
+    /// There is no memory left.
     pub(super) fn new() -> io::Result<Stack> {
         // SAFETY: an anonymous private mapping at a place of the kernel's choice, unmapped only by `drop`.
         unsafe {
@@ -103,13 +103,13 @@ struct Shared<'a> {
     failed: Option<NotStarted>,
 }
 
-/// Starts the program in a process group of its own; returns its process id once it executes.
+/// Starts the program in its own process group; returns its process id once it executes.
 ///
-/// The calling thread must have all signals blocked: a handler must not run in the child, where it
-/// would change our memory.
+/// All signals must be blocked in the calling thread: a handler must not run in the child, where it would
+/// change our memory.
 ///
 /// # Errors
-/// What failed first. Nothing is left running then.
+/// The first step that failed. No process is left then.
 pub(super) fn start(image: &Image<'_>, stack: &mut Stack) -> Result<libc::pid_t, NotStarted> {
     debug_assert!(image.stdio.iter().all(|fd| *fd > 2), "dup2 of a standard descriptor onto itself");
     // SAFETY: no memory is passed.
@@ -151,10 +151,10 @@ unsafe fn prepare(image: &Image<'_>, parent: libc::pid_t) -> Step {
     // SAFETY: async-signal-safe calls with pointers from the image or to locals.
     unsafe {
         libc::setpgid(0, 0);
-        // Also when the agent and its guard are killed at once.
+        // This also works if the agent and its guard are killed at once.
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0);
         if libc::getppid() != parent {
-            // It was killed before the line above: nobody would tell us, nobody waits for an answer.
+            // The agent was killed before the line above, so this process would never get its signal.
             libc::_exit(128 + libc::SIGKILL);
         }
         for (target, source) in image.stdio.iter().enumerate() {
@@ -172,7 +172,7 @@ unsafe fn prepare(image: &Image<'_>, parent: libc::pid_t) -> Step {
         {
             return Step::Folder;
         }
-        // Rust's runtime ignores SIGPIPE, and exec keeps what is ignored; handlers it resets itself.
+        // Rust's runtime ignores SIGPIPE, and exec keeps that; exec itself resets handlers.
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
         let mut none: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&mut none);
@@ -182,7 +182,7 @@ unsafe fn prepare(image: &Image<'_>, parent: libc::pid_t) -> Step {
     }
 }
 
-/// The calling thread's `errno`.
+/// Returns the calling thread's `errno`.
 pub(super) fn last_errno() -> i32 {
     // SAFETY: always a valid pointer to this thread's own.
     unsafe { *libc::__errno_location() }

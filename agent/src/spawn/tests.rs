@@ -13,7 +13,7 @@ use super::{
     schedstat::schedstat, serve,
 };
 
-/// Longer than anything here takes on the slowest machine; only a failing test waits for it.
+/// Longer than any test takes on the slowest machine; only a failing test waits for it.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 struct Bench {
@@ -24,7 +24,7 @@ struct Bench {
 impl Bench {
     fn new() -> Bench {
         let (send, exits) = mpsc::channel();
-        // A test that has seen enough drops the receiver before the spawner.
+        // A test may drop the receiver before the spawner.
         let spawner = Spawner::start(1, move |exits: Vec<Exit>| {
             for exit in exits {
                 drop(send.send(exit));
@@ -70,7 +70,7 @@ fn an_order_that_comes_while_others_are_carried_out_is_not_overheard() {
         let orders = Arc::clone(&inbox);
         serve(processes, &inbox, &move |exits| {
             for exit in exits {
-                // The first one ends while the others are still to be started.
+                // The first program ends while the others are still to be started.
                 orders.send(if exit.token == 1 {
                     Order::Kill { token: 3, grace: PATIENCE }
                 } else {
@@ -96,7 +96,7 @@ fn run(launch: Launch) -> Exit {
 }
 
 fn is_alive(pid: &str) -> bool {
-    // A zombie of somebody else's is as good as gone.
+    // A zombie of another parent counts as ended.
     let status = fs::read_to_string(format!("/proc/{}/status", pid.trim())).unwrap_or_default();
     status.lines().any(|line| line.starts_with("State:") && !line.contains('Z') && !line.contains('X'))
 }
@@ -124,7 +124,7 @@ fn exit_code_output_and_usage_come_back() {
 
 #[test]
 fn memory_is_measured_where_it_is_more_than_our_own() {
-    // `tail` keeps its only line, all of it.
+    // `tail` keeps the whole line in memory.
     let exit = run(shell("head -c 300M /dev/zero | tail -n 1 | wc -c"));
     assert_eq!(exit.stdout, b"314572800\n");
     assert!(exit.peak_memory_bytes > 300_000_000, "{}", exit.peak_memory_bytes);
@@ -212,7 +212,7 @@ fn time_limit_asks_first_and_then_kills() {
 
 #[test]
 fn memory_limit_ends_a_program_that_holds_too_much() {
-    // With something left to do the shell does not become `sleep` itself, and keeps what it holds.
+    // With a command after `sleep` the shell does not exec it, and keeps its memory.
     let hog = "x=$(head -c 80000000 /dev/zero | tr '\\0' 'x'); sleep 600; :";
     let exit = run(Launch { memory_limit_bytes: 40_000_000, ..shell(hog) });
     assert_eq!(exit.outcome, Outcome::MemoryLimit);
@@ -372,7 +372,7 @@ fn ends(bench: &Bench, n: usize) -> Vec<(u64, Outcome, String)> {
     ends.map(|exit| (exit.token, exit.outcome, String::from_utf8(exit.stdout).unwrap())).collect()
 }
 
-/// Answers with its own number among residents of the test, and the question as the exit code.
+/// Answers with a count of its tasks, and with the question as the exit code.
 const COUNTING: &str = r#"while read q; do
     case $q in die) exit 9;; bad) echo what?; continue;; mute) exec >&-; sleep 600;; hang) sleep 600;; esac
     n=$((n+1)); echo "{\"exit_code\": $q, \"output\": \"answer $n\"}"; done"#;
@@ -431,7 +431,7 @@ fn task_of_a_resident_can_be_killed_and_the_next_one_goes_on() {
     assert_eq!(ends[2], (2, Outcome::Code(2), "answer 1".into()));
 }
 
-/// A named pipe in a folder of its own: who reads it waits until it is written to.
+/// Returns a named pipe in its own folder: a reader waits until it is written to.
 fn gate() -> (tempfile::TempDir, std::path::PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("gate");
@@ -528,7 +528,7 @@ fn resident_program_that_does_not_start_fails_all_it_was_asked() {
 
 #[test]
 fn program_ends_with_the_thread_that_started_it() {
-    // Stands for an agent that is killed: no code of ours ends the program.
+    // Stands for a killed agent: no code of the spawner ends the program.
     let start = || {
         let mut processes = super::Processes::new(None).unwrap();
         let launch = shell("sleep 600");

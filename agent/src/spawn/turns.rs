@@ -1,6 +1,6 @@
-//! Whose turn it is: a launch waits until the slot it is for is free, and begins then without anybody
-//! being asked. Ends are told in batches while others still wait: telling them one by one would cost
-//! more than short tasks do.
+//! The order of programs: a launch waits until its slot is free and then starts at once, without a message to
+//! the driver. Ends are passed on in batches while other launches wait: one by one, they would cost more than
+//! short tasks.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -10,19 +10,19 @@ use std::{
 
 use super::{Exit, Launch};
 
-/// Ends are told after this time at the latest, should a long task follow short ones.
+/// Longest delay of an end, in case a long task follows short ones.
 const HOLD: Duration = Duration::from_millis(5);
 
-/// What tasks follow each other in.
+/// A place where tasks run one after another.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Line {
     /// A slot.
     Slot(usize),
-    /// A resident program, which has a queue of its own.
+    /// A resident program, which has its own queue.
     Resident(u64),
 }
 
-/// All lines of one thread.
+/// The lines of one thread.
 #[derive(Default)]
 pub(super) struct Turns {
     lines: HashMap<Line, State>,
@@ -34,15 +34,15 @@ pub(super) struct Turns {
 
 #[derive(Default)]
 struct State {
-    /// Tasks that have not ended.
+    /// Number of tasks that have not ended.
     n_open: usize,
-    /// Ends not told.
+    /// Number of ends that are not passed on.
     n_held: usize,
     waiting: VecDeque<Launch>,
 }
 
 impl Turns {
-    /// A task has come; true if it is the first of its line.
+    /// Adds a task to a line; returns whether it is the first one.
     pub(super) fn enter(&mut self, token: u64, line: Line) -> bool {
         self.line_of.insert(token, line);
         let state = self.lines.entry(line).or_default();
@@ -50,7 +50,7 @@ impl Turns {
         state.n_open == 1
     }
 
-    /// Gives the launch back if it is its turn, else keeps it until that.
+    /// Returns the launch if its slot is free, else keeps it until then.
     pub(super) fn launch(&mut self, launch: Launch) -> Option<Launch> {
         let line = Line::Slot(launch.slot);
         if self.enter(launch.token, line) {
@@ -62,7 +62,7 @@ impl Turns {
         None
     }
 
-    /// Whether a launch has waited for its turn, which it does no more.
+    /// Withdraws a queued launch; returns whether it was queued.
     pub(super) fn withdraw(&mut self, token: u64) -> bool {
         let state = self.line_of.get(&token).and_then(|line| self.lines.get_mut(line));
         let Some(state) = state else { return false };
@@ -71,7 +71,7 @@ impl Turns {
         state.waiting.len() < n_before
     }
 
-    /// Keeps a task's end until it is told. Returns what is next in its line.
+    /// Keeps the end of a task until it is passed on. Returns the next launch of its line.
     pub(super) fn ended(&mut self, exit: Exit) -> Option<Launch> {
         let state = self.line_of.remove(&exit.token).and_then(|line| self.lines.get_mut(&line));
         self.held_since.get_or_insert_with(Instant::now);
@@ -82,18 +82,18 @@ impl Turns {
         };
         state.n_open -= 1;
         state.n_held += 1;
-        // Early enough for more to be sent before the line is empty.
+        // Passed on early enough for new tasks to arrive before the line is empty.
         self.is_due |= state.n_held >= state.n_open;
-        // Whoever was withdrawn leaves while the one before it runs.
+        // A withdrawn launch ends while the launch before it runs; the next one does not start then.
         if state.n_open == state.waiting.len() { state.waiting.pop_front() } else { None }
     }
 
-    /// When ends must be told; `None`: there are none.
+    /// Returns when ends must be passed on; `None`: there are none.
     pub(super) fn due_at(&self) -> Option<Instant> {
         self.held_since.map(|since| since + HOLD)
     }
 
-    /// The ends to tell now.
+    /// Returns the ends that are due.
     pub(super) fn take_due(&mut self) -> Vec<Exit> {
         if !self.is_due && self.due_at().is_none_or(|at| Instant::now() < at) {
             return Vec::new();

@@ -1,9 +1,8 @@
-//! Waking a thread that waits for children: by SIGCHLD, and by other threads.
+//! Wakes a thread that waits for children: by SIGCHLD, or from other threads.
 //!
-//! A child's end is told by SIGCHLD on every kernel; pidfds need 5.3, and cost three more calls a
-//! task. The handler only writes to the eventfds of the threads that wait. Those are never closed,
-//! because a handler that runs late on another thread must not write into a file that got the
-//! same number.
+//! All kernels report the end of a child by SIGCHLD; pidfds need Linux 5.3 and three more calls per task. The
+//! handler only writes to the eventfds of the waiting threads. They are never closed, because a handler that
+//! runs late on another thread must not write to a file with the same number.
 
 use std::{
     io,
@@ -15,7 +14,7 @@ use std::{
     },
 };
 
-/// More waiting threads than any node's agent starts; the rest is for tests side by side.
+/// More waiting threads than an agent starts on any node; the rest is for tests in one process.
 const N_SLOTS: usize = 128;
 
 struct Slot {
@@ -27,23 +26,23 @@ static SLOTS: [Slot; N_SLOTS] =
     [const { Slot { is_taken: AtomicBool::new(false), fd: AtomicI32::new(-1) } }; N_SLOTS];
 static HANDLER: Once = Once::new();
 
-/// An eventfd that becomes readable when any child of the process ends, or when somebody calls [`Bell::ring`].
+/// An eventfd that becomes readable when any child of the process ends, or by [`Bell::ring`].
 #[derive(Clone, Copy)]
 pub(crate) struct Bell {
     fd: RawFd,
 }
 
-/// The owner's side of a [`Bell`]; dropping it lets the next one have the slot.
+/// The owner of a [`Bell`]; dropping it frees the slot.
 pub(crate) struct BellOwner {
     slot: &'static Slot,
     bell: Bell,
 }
 
 impl BellOwner {
-    /// Takes a bell and installs the SIGCHLD handler if it is not there yet.
+    /// Takes a bell and installs the SIGCHLD handler at the first call.
     ///
     /// # Errors
-    /// No descriptors left, or more waiting threads than slots.
+    /// There are no descriptors left, or more waiting threads than slots.
     pub(crate) fn new() -> io::Result<BellOwner> {
         HANDLER.call_once(install_handler);
         let free = |slot: &&Slot| !slot.is_taken.swap(true, Ordering::AcqRel);
@@ -61,17 +60,17 @@ impl BellOwner {
         Ok(BellOwner { slot, bell: Bell { fd: slot.fd.load(Ordering::Acquire) } })
     }
 
-    /// The part that others may have.
+    /// Returns the part that other threads may hold.
     pub(crate) fn bell(&self) -> Bell {
         self.bell
     }
 
-    /// The descriptor to poll.
+    /// Returns the descriptor to poll.
     pub(crate) fn fd(&self) -> RawFd {
         self.bell.fd
     }
 
-    /// Makes the bell silent again.
+    /// Silences the bell.
     pub(crate) fn hush(&self) {
         let mut count = [0u8; 8];
         // SAFETY: the buffer is 8 bytes, as eventfd wants. A silent bell fails with EAGAIN, which is as good.
@@ -86,7 +85,7 @@ impl Drop for BellOwner {
 }
 
 impl Bell {
-    /// Wakes the owner. May be called from any thread and from a signal handler.
+    /// Wakes the owner. Any thread and a signal handler may call it.
     pub(crate) fn ring(self) {
         ring(self.fd);
     }

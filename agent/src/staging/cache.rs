@@ -1,12 +1,12 @@
-//! Files of this node by what they hold, for all pilots of a user here.
+//! The cache: files of this node, addressed by their contents, for all pilots of a user here.
 //!
-//! Several agents share the folder at a time, and any of them may be killed at any moment. So an object gets
-//! its name once it is whole; who uses one has a second name for it (a hard link in a folder of its own), which
-//! is at once what says that it is in use and what keeps it; and that folder is locked for as long as its agent
-//! lives, so that the next one can tell what nobody needs any more. No file lists anything.
+//! Several agents share the folder at a time, and each may be killed at any moment. So an object gets its
+//! name only once it is complete. An agent that uses an object has a second name for it (a hard link in a
+//! folder of its own), which marks the object as used and also keeps it. The agent's folder is locked as long
+//! as the agent lives, so other agents can tell which names are unused. There is no index file.
 //!
-//! Objects cannot be written. Whoever can all the same (root, a disk) changes the time that they are marked
-//! with, or is found out when an agent uses the object for the first time.
+//! Objects cannot be written. If something writes to one nevertheless (root, a failing disk), the mark in its
+//! modification time is lost, or an agent notices the change when it first uses the object.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -29,83 +29,85 @@ use crate::{
 mod dead;
 mod overflow;
 
-/// Without another word the cache may have this, or a tenth of what is free.
+/// Default size limit, unless a tenth of the free space is less.
 const BYTES_DEFAULT: u64 = 10 << 30;
-/// All is counted anew after so many objects at least: other agents bring some too.
+/// Objects are counted again after at least this many new ones, because other agents add objects too.
 const N_UNCOUNTED_MIN: u64 = 64;
-/// ... and only when there are so many more than there were, as parts of those, or so many more bytes: what counting
-/// costs, all together, grows as the objects do, and not with their square.
+/// ... and not before they make up one of this many parts of the counted objects (or their bytes of all
+/// bytes), so that the total cost of counting grows linearly with the objects, not with their square.
 const N_UNCOUNTED_PART: u64 = 2;
 const BYTES_UNCOUNTED_PART: u64 = 16;
-/// What is removed to make room goes below the bound by this part of it, so that it is not done for each object.
+/// Eviction goes below the size limit by this part of it, so that it is not needed for each object.
 const SPARE_PART: u64 = 10;
-/// The time that untouched objects are marked with, in seconds.
+/// The modification time that marks unchanged objects, in seconds.
 const MARK_S: u64 = 1_000_000_000;
-/// The use of an object is noted once in this time: more says no more of which was not used for the longest.
+/// Interval between two notes of an object's use; more precision would not improve the eviction order.
 const USE_NOTED_AFTER: Duration = Duration::from_secs(60);
-/// Objects share so many locks for being fetched.
+/// Number of locks for fetching, shared by all objects.
 const N_LOCKS: u8 = 64;
 
-/// The permissions of objects, which are files of tasks under other names.
+/// The permissions of objects, which are also names in tasks' folders.
 pub(super) const OBJECT_MODE: u32 = 0o500;
 
-/// Where the cache is, and how large it may be.
+/// The folder of the cache, and its size limit.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CachePlace {
-    /// Its folder.
+    /// The cache's folder.
     pub folder: PathBuf,
-    /// The most that it has; `None`: by what is free.
+    /// The most bytes; `None`: from the free space.
     pub bytes_max: Option<u64>,
-    /// The folder is one allocation's alone and goes with its last pilot, with the empty ones above it up to this one.
+    /// Set if the folder belongs to one allocation only. Its last pilot removes it, with the empty folders
+    /// above it up to this one.
     pub own: Option<PathBuf>,
-    /// Where files go when the cache's disk is full, if that is on another file system. It goes with the pilot.
+    /// Folder for files when the cache's disk is full, used if it is on another file system. It is removed
+    /// with the pilot.
     pub overflow: Option<PathBuf>,
 }
 
 impl CachePlace {
-    /// A cache that pilots share, without another place.
+    /// Returns a cache that pilots share, without an overflow folder.
     pub fn new(folder: PathBuf, bytes_max: Option<u64>) -> CachePlace {
         CachePlace { folder, bytes_max, own: None, overflow: None }
     }
 }
 
-/// The cache as one agent sees it. All of it blocks.
+/// The cache as seen by one agent. All methods block.
 #[derive(Debug)]
 pub struct Cache {
     root: PathBuf,
-    /// This agent's own folder: pins and what is not whole yet.
+    /// This agent's own folder, for pins and incomplete files.
     own: PathBuf,
     bytes_max: u64,
-    /// Held while the agent lives.
+    /// Locked while the agent lives.
     _alive: File,
     state: Mutex<State>,
     /// See [`CachePlace::own`].
     own_top: Option<PathBuf>,
     overflow: Option<PathBuf>,
-    /// The cache there, once it is needed.
+    /// The overflow cache, once it is in use.
     second: OnceLock<Box<Cache>>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// How many uses each pinned object has.
+    /// Number of uses of each pinned object.
     pins: HashMap<Digest, u32>,
-    /// Objects whose contents were seen to be right since this agent started.
+    /// Objects whose contents were verified since this agent started.
     verified: HashSet<Digest>,
-    /// What the objects have together, as last counted, and what came since.
+    /// Bytes of all objects by the last count, plus those added since.
     n_bytes: u64,
     n_uncounted: u64,
     bytes_uncounted: u64,
-    /// How many objects there were when they were counted; `None`: they never were.
+    /// Number of objects at the last count; `None`: they were never counted.
     n_counted: Option<u64>,
-    /// When they were counted, no room could be made, as all of them were in use.
+    /// Whether the last count found only objects in use, so that nothing could be evicted.
     is_stuck: bool,
     n_ever: u64,
-    /// How often an object was looked at to count it.
+    /// Number of times that an object was looked at to count it.
     n_looks: u64,
 }
 
-/// What there is of objects.
+/// The outcome of counting objects.
 #[derive(Clone, Copy, Debug, Default)]
 struct Count {
     n_bytes: u64,
@@ -114,43 +116,43 @@ struct Count {
 }
 
 impl State {
-    /// An object has come.
+    /// Adds an object.
     fn add(&mut self, n_bytes: u64) {
         self.n_bytes = self.n_bytes.saturating_add(n_bytes);
         self.bytes_uncounted = self.bytes_uncounted.saturating_add(n_bytes);
         self.n_uncounted += 1;
     }
 
-    /// They were counted.
+    /// Notes a count.
     fn note(&mut self, count: Count) {
         (self.n_bytes, self.n_counted) = (count.n_bytes, Some(count.n_objects));
         (self.n_uncounted, self.bytes_uncounted) = (0, 0);
         self.n_looks += count.n_looks;
     }
 
-    /// Whether it is time to count them.
+    /// Returns whether a new count is due.
     fn is_due(&self, bytes_max: u64) -> bool {
         let Some(n_counted) = self.n_counted else { return true };
         let is_many = self.n_uncounted >= N_UNCOUNTED_MIN.max(n_counted / N_UNCOUNTED_PART);
-        // Of one that is stuck there is more than there should be.
+        // A stuck cache has more bytes than its limit.
         is_many || self.bytes_uncounted >= (bytes_max.max(self.n_bytes) / BYTES_UNCOUNTED_PART).max(1)
     }
 }
 
-/// An object that cannot go while this is there.
+/// An object that is kept until [`Cache::unpin`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Pin {
-    /// What it holds.
+    /// Its contents.
     pub sha256: Digest,
-    /// Where it can be read.
+    /// The path where it can be read.
     pub path: PathBuf,
 }
 
-/// Held while an object is fetched, against all other agents here.
+/// The lock under which an object is fetched, against all other agents here.
 #[derive(Debug)]
 pub struct FetchLock(File);
 
-/// A file that is being fetched. Dropped before it is whole, nothing of it is left.
+/// A file that is being fetched. If it is dropped incomplete, it is removed.
 pub struct Part {
     path: PathBuf,
     file: File,
@@ -159,10 +161,10 @@ pub struct Part {
 }
 
 impl Cache {
-    /// The cache in a folder, which is made; what agents have left there that are no more is removed.
+    /// Opens the cache in a folder, which is created; removes leftovers of agents that have ended.
     ///
     /// # Errors
-    /// The folder cannot be made or written.
+    /// The folder cannot be created or written.
     pub fn open(place: &CachePlace) -> io::Result<Cache> {
         let root = place.folder.clone();
         for folder in ["objects", "urls", "locks", "users"] {
@@ -174,7 +176,7 @@ impl Cache {
         private::make_folder(&own.join("pins"))?;
         let mut alive = private::file_options().write(true).open(own.join("alive"))?;
         private::lock(&alive);
-        // By which agents of this host tell that nobody uses the folder any more; without it they let it alone.
+        // Without this, other agents cannot tell that the folder is unused, and leave it alone.
         let _ = alive.write_all(dead::keeper().as_bytes());
         drop(guard);
         let bytes_max = place.bytes_max.unwrap_or_else(|| BYTES_DEFAULT.min(free_bytes(&root) / 10));
@@ -185,7 +187,7 @@ impl Cache {
         Ok(cache)
     }
 
-    /// The most that it should have.
+    /// Returns the size limit.
     pub fn bytes_max(&self) -> u64 {
         self.bytes_max
     }
@@ -202,8 +204,8 @@ impl Cache {
         self.own.join("pins").join(sha256.to_string())
     }
 
-    /// The object, kept until [`Cache::unpin`], if it is here and what it should be. What is not is removed.
-    /// Cost: it is read as a whole when this agent uses it for the first time, or if somebody has written to it.
+    /// Returns the object, pinned until [`Cache::unpin`], if it is here and correct; removes a wrong one.
+    /// Reads the whole object if this agent uses it for the first time, or if it was written to.
     ///
     /// # Errors
     /// The disk fails.
@@ -229,21 +231,21 @@ impl Cache {
             if !is_right(&file, is_marked, sha256)? {
                 tracing::warn!(%sha256, "a file in the cache was not what it should be and is fetched again");
                 self.state().verified.remove(sha256);
-                // Others may have removed it; it must not be found again by anybody.
+                // Another agent may have removed it; no agent may find it again.
                 let _ = fs::remove_file(self.object(sha256));
                 self.unpin(sha256);
-                // Uses of before keep their own names for it; this one is not to be given to anybody else.
+                // Earlier uses keep their own names for it; this name must not be given to anyone else.
                 let _ = fs::remove_file(&path);
                 return Ok(None);
             }
             self.state().verified.insert(*sha256);
         }
-        // Whoever may not note its use reads it all the same; then it goes earlier.
+        // An agent that cannot note the use can still read the object, which is then evicted earlier.
         let _ = file.set_times(FileTimes::new().set_accessed(SystemTime::now()));
         Ok(Some(Pin { sha256: *sha256, path }))
     }
 
-    /// Counts a use of the object, with a name of ours for it. False: it is not here.
+    /// Counts a use of the object and creates our name for it. Returns false if it is not here.
     fn take_name(&self, sha256: &Digest, path: &Path) -> io::Result<bool> {
         let mut state = self.state();
         if let Some(n_uses) = state.pins.get_mut(sha256)
@@ -262,7 +264,7 @@ impl Cache {
         Ok(true)
     }
 
-    /// One use of the object is over.
+    /// Ends one use of the object.
     pub fn unpin(&self, sha256: &Digest) {
         if let Some(second) = self.second().filter(|second| second.state().pins.contains_key(sha256)) {
             return second.unpin(sha256);
@@ -272,15 +274,15 @@ impl Cache {
         *n_uses = n_uses.saturating_sub(1);
         if *n_uses == 0 {
             state.pins.remove(sha256);
-            // If it stays, the object is kept for as long as this agent lives.
+            // If the name stays, the object is kept as long as this agent lives.
             let _ = fs::remove_file(self.pin_path(sha256));
         }
     }
 
-    /// The right to fetch an object, if no other agent is at it.
+    /// Returns the lock for fetching an object, if no other agent holds it.
     ///
     /// # Errors
-    /// No lock file can be made.
+    /// The lock file cannot be created.
     pub fn try_lock(&self, key: &Digest) -> io::Result<Option<FetchLock>> {
         let opened = private::file_options().write(true).open(self.lock_path(key));
         match (opened, self.second()) {
@@ -290,7 +292,7 @@ impl Cache {
         }
     }
 
-    /// Differs whenever the one who has the right to fetch the object has shown life.
+    /// Returns a time that changes whenever the holder of the object's lock shows that it is alive.
     pub fn life_of(&self, key: &Digest) -> Option<SystemTime> {
         let shown = fs::metadata(self.lock_path(key)).and_then(|facts| facts.modified()).ok();
         shown.or_else(|| self.second()?.life_of(key))
@@ -300,7 +302,7 @@ impl Cache {
         self.root.join("locks").join((key.0[0] % N_LOCKS).to_string())
     }
 
-    /// Begins a file of which so much is expected, and makes room for it.
+    /// Creates an incomplete file and makes room for its expected size.
     ///
     /// # Errors
     /// The disk fails or is full.
@@ -314,27 +316,28 @@ impl Cache {
         Ok(Part { path, file, hash: sha256::begin(), n_bytes: 0 })
     }
 
-    /// Whether the object is here, as far as names tell.
+    /// Returns whether the object is here, judged by its name only.
     pub fn has(&self, sha256: &Digest) -> bool {
         self.object(sha256).exists() || self.second().is_some_and(|second| second.has(sha256))
     }
 
-    /// Whether it was read since this agent started, and seen to be what it should be.
+    /// Returns whether the object was read and found correct since this agent started.
     pub fn is_verified(&self, sha256: &Digest) -> bool {
         self.state().verified.contains(sha256)
             || self.second().is_some_and(|second| second.is_verified(sha256))
     }
 
-    /// A name that nothing has.
+    /// Returns an unused name.
     fn part_path(&self) -> PathBuf {
         let mut state = self.state();
         state.n_ever += 1;
         self.own.join(format!("part-{}", state.n_ever))
     }
 
-    /// Takes in a file that a task has left and that was seen to have these contents; it keeps its name there. Nobody
-    /// can write it from now on, and it is read once more when it is first used. False: it stays no more than its
-    /// folder does, as it has other names, is larger than the cache or on another file system.
+    /// Adds a file that a task has left, whose contents were hashed; it also keeps its name in the task's
+    /// folder. From now on it cannot be written, and it is read once more at its first use. Returns false if
+    /// it cannot be kept longer than the task's folder, because it has other names, is larger than the cache,
+    /// or is on another file system.
     ///
     /// # Errors
     /// The disk fails or is full.
@@ -363,7 +366,7 @@ impl Cache {
             fs::rename(&part, self.object(sha256))
         });
         if kept.is_err() {
-            // What stays goes with the folder.
+            // If the name stays, it goes with the agent's folder.
             let _ = fs::remove_file(&part);
         }
         kept?;
@@ -371,7 +374,7 @@ impl Cache {
         Ok(true)
     }
 
-    /// Takes in a file that came in a pack, if it is what it should be. Whoever brings many makes room for all of them.
+    /// Adds a file from a pack if its contents are right. The caller makes room for all files of the pack.
     ///
     /// # Errors
     /// The disk fails or is full.
@@ -382,7 +385,7 @@ impl Cache {
         if sha256::of(contents) != *sha256 {
             return Ok(false);
         }
-        // Under its name at once: until it is whole it has no mark, and whoever uses one without reads it first.
+        // It gets its final name at once: until it is complete it has no mark, and is read before use.
         let object = self.object(sha256);
         let mut open = OpenOptions::new();
         open.write(true).create_new(true).mode(OBJECT_MODE);
@@ -399,7 +402,7 @@ impl Cache {
             part.as_ref().map_or(Ok(()), |part| fs::rename(part, &object))
         });
         if written.is_err() {
-            // A file that cannot be removed has no mark: whoever uses it reads it first, and finds that it is not whole.
+            // A file that cannot be removed has no mark, so it is read before use and found to be incomplete.
             let _ = fs::remove_file(part.as_ref().unwrap_or(&object));
         }
         written?;
@@ -409,11 +412,11 @@ impl Cache {
         Ok(true)
     }
 
-    /// Has an object put somewhere without a name of ours for it. False: it is not here or not what it should be, or cannot
-    /// be put there. Cost: as for [`Cache::pin`].
+    /// Calls `put` with an object's path, without a name of ours for it. Returns false if the object is not
+    /// here, is wrong, or cannot be put there. Cost: as for [`Cache::pin`].
     ///
     /// # Errors
-    /// Something is there already, the disk is full, or nobody wants it any more.
+    /// The target exists, the disk is full, or the work was stopped.
     pub fn give(&self, sha256: &Digest, put: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<bool> {
         let object = self.object(sha256);
         let facts = match (fs::metadata(&object), self.second()) {
@@ -432,7 +435,7 @@ impl Cache {
         }
         let is_old = facts.accessed().is_ok_and(|at| at.elapsed().is_ok_and(|age| age > USE_NOTED_AFTER));
         if is_old && let Ok(file) = File::open(&object) {
-            // Whoever may not note its use reads it all the same; then it goes earlier.
+            // An agent that cannot note the use can still read the object, which is then evicted earlier.
             let _ = file.set_times(FileTimes::new().set_accessed(SystemTime::now()));
         }
         match put(&object) {
@@ -443,8 +446,8 @@ impl Cache {
         }
     }
 
-    /// Removes what nobody uses, the longest unused first, until there is room for so much more. What is in use
-    /// stays, even if it alone is more than the bound: tasks need it.
+    /// Evicts unused objects, the longest unused first, until there is room for `n_more` bytes. Used objects
+    /// stay even above the size limit, because tasks need them.
     pub fn make_room(&self, n_more: u64) {
         if let Some(second) = self.second() {
             return second.make_room(n_more);
@@ -463,13 +466,13 @@ impl Cache {
         state.is_stuck = is_tight(count.n_bytes);
     }
 
-    /// Removes the folders of killed agents, so that nobody uses their files any more. An agent that had not quite ended
-    /// when this cache was opened is found here.
+    /// Removes the folders of killed agents, which releases their objects. This also finds agents that had
+    /// not quite ended when this cache was opened.
     fn remove_dead_users(&self) {
         dead::remove_users(&self.root.join("users"));
     }
 
-    /// Removes all that nobody uses: the disk is full.
+    /// Evicts all unused objects, because the disk is full.
     pub fn drop_unused(&self) {
         self.second().into_iter().for_each(Cache::drop_unused);
         let mut state = self.state();
@@ -478,8 +481,8 @@ impl Cache {
         state.note(evict(&self.root.join("objects"), |_| true, 0));
     }
 
-    /// Takes in a file that is whole, if it is what is wanted; says what it is. Makes room for it, as it may be larger
-    /// than was expected.
+    /// Adds a complete file if its contents are right; returns its digest and size, or its wrong digest.
+    /// Makes room for it, because it may be larger than expected.
     ///
     /// # Errors
     /// The disk fails.
@@ -491,7 +494,7 @@ impl Cache {
         if wanted.is_some_and(|wanted| *wanted != found) {
             return Ok(Err(found));
         }
-        // Programs among the inputs can be run, and nothing can be written.
+        // Programs among the inputs must be executable, and nothing may be writable.
         part.file.set_permissions(fs::Permissions::from_mode(OBJECT_MODE))?;
         part.file.set_times(FileTimes::new().set_accessed(SystemTime::now()).set_modified(mark()))?;
         self.make_room(part.n_bytes);
@@ -502,18 +505,18 @@ impl Cache {
         Ok(Ok((found, part.n_bytes)))
     }
 
-    /// What an address was found to hold, for who may take it as it was.
+    /// Returns the contents that an address was found to have, for a caller that may use an older version.
     pub fn known_at(&self, key: &Digest) -> Option<Digest> {
         let text = fs::read_to_string(self.root.join("urls").join(key.to_string())).ok();
         text.and_then(|text| text.parse().ok()).or_else(|| self.second()?.known_at(key))
     }
 
-    /// Remembers that.
+    /// Notes the contents of an address.
     pub fn note_at(&self, key: &Digest, sha256: &Digest) {
         self.note(key, &sha256.to_string());
     }
 
-    /// What was said of an address that has no file, if that was not longer ago.
+    /// Returns the note on a missing file at an address, unless it is older than `not_before`.
     pub fn missing_at(&self, key: &Digest, not_before: Duration) -> Option<String> {
         if let Some(second) = self.second() {
             return second.missing_at(key, not_before);
@@ -523,12 +526,12 @@ impl Cache {
         fs::read_to_string(path).ok().filter(|_| is_new)
     }
 
-    /// Remembers that.
+    /// Notes that an address has no file.
     pub fn note_missing(&self, key: &Digest, what: &str) {
         self.note(key, what);
     }
 
-    /// The note of the last agent that waited for this file in vain.
+    /// Returns the note of the last agent that waited for this file in vain.
     pub fn silence_at(&self, key: &Digest) -> Option<String> {
         if let Some(second) = self.second() {
             return second.silence_at(key);
@@ -536,7 +539,7 @@ impl Cache {
         fs::read_to_string(self.root.join("urls").join(key.to_string())).ok()
     }
 
-    /// Remembers that.
+    /// Notes a wait in vain.
     pub fn note_silence(&self, key: &Digest, text: &str) {
         self.note(key, text);
     }
@@ -547,17 +550,17 @@ impl Cache {
         }
         let path = self.root.join("urls").join(key.to_string());
         let part = self.own.join(format!("url-{key}"));
-        // Without it the file is fetched again.
+        // Without the note the file is fetched again.
         let _ = fs::write(&part, text).and_then(|()| fs::rename(&part, path));
     }
 }
 
 impl Drop for Cache {
     fn drop(&mut self) {
-        // What stays is removed by the next agent.
+        // The next agent removes the rest.
         let _ = fs::remove_dir_all(&self.own);
         self.second.take();
-        // Pilots of one allocation have one tag: the last of them removes it.
+        // Pilots of one allocation share its tag, so the last one removes the folder.
         if let Some(top) = &self.own_top {
             dead::remove_if_unused(&self.root, top);
         }
@@ -565,15 +568,15 @@ impl Drop for Cache {
 }
 
 impl FetchLock {
-    /// Shows those who wait for it that its agent goes on.
+    /// Shows waiting agents that the fetch goes on.
     pub fn show_life(&self) {
-        // Without it others do not wait for long.
+        // Without this other agents stop waiting soon.
         let _ = self.0.set_modified(SystemTime::now());
     }
 }
 
 impl Part {
-    /// Takes some more.
+    /// Appends bytes.
     ///
     /// # Errors
     /// The disk fails or is full.
@@ -584,7 +587,7 @@ impl Part {
         Ok(())
     }
 
-    /// How much came.
+    /// Returns the number of bytes so far.
     pub fn n_bytes(&self) -> u64 {
         self.n_bytes
     }
@@ -592,25 +595,25 @@ impl Part {
 
 impl Drop for Part {
     fn drop(&mut self) {
-        // It has another name if it is whole.
+        // A complete file has its final name by now.
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// The file cannot have another name there: other file systems, and those that know no such names.
+/// Returns whether a hard link is not possible there: another file system, or one without hard links.
 fn has_no_links(error: &io::Error) -> bool {
     use io::ErrorKind::{CrossesDevices, PermissionDenied, Unsupported};
     matches!(error.kind(), CrossesDevices | PermissionDenied | Unsupported)
 }
 
-/// Reads an object as a whole. One without the mark gets it if it is right and nobody has written to it meanwhile:
-/// until then it has a time of its own, by which no other agent takes it for read.
+/// Reads the whole object and checks it. An object without the mark gets it if it is right and was not
+/// written to meanwhile; while it is read, it has a unique time, which no other agent takes for the mark.
 fn is_right(file: &File, is_marked: bool, sha256: &Digest) -> io::Result<bool> {
     if is_marked {
         return Ok(hash_of(file)?.0 == *sha256);
     }
     let time = mark() - Duration::from_secs(1 + random() % MARK_S);
-    // Whoever may not set it reads the object at each use.
+    // If the time cannot be set, the object is read at each use.
     let _ = file.set_modified(time);
     let is_right = hash_of(file)?.0 == *sha256;
     if is_right && file.metadata()?.modified()? == time {
@@ -619,23 +622,23 @@ fn is_right(file: &File, is_marked: bool, sha256: &Digest) -> io::Result<bool> {
     Ok(is_right)
 }
 
-/// Whether nobody has written to an object since it came, or to a copy of one that was given to a task.
+/// Returns whether an object, or a task's copy of one, is unchanged since it was stored.
 pub(super) fn is_marked(facts: &fs::Metadata) -> bool {
     facts.modified().is_ok_and(|at| at == mark())
 }
 
-/// The time that says so.
+/// Returns the modification time that marks unchanged objects.
 pub(super) fn mark() -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(MARK_S)
 }
 
-/// The SHA-256 of a file and its size.
+/// Returns the SHA-256 and the size of a file.
 ///
 /// # Errors
-/// It cannot be read.
+/// The file cannot be read.
 pub fn hash_of(mut file: &File) -> io::Result<(Digest, u64)> {
     let mut hash = sha256::begin();
-    // Many files are small, and a large piece of memory costs more than to read them. Some say no size.
+    // For small files, allocating a large buffer costs more than reading. Some files have no size.
     let n_expected = file.metadata().map_or(u64::MAX, |facts| facts.len()).saturating_add(1);
     let n_piece = usize::try_from(n_expected).unwrap_or(usize::MAX).clamp(4 << 10, 128 << 10);
     let (mut piece, mut n_bytes) = (vec![0; n_piece], 0);
@@ -651,18 +654,18 @@ pub fn hash_of(mut file: &File) -> io::Result<(Digest, u64)> {
     Ok((sha256::finished(hash), n_bytes))
 }
 
-/// Held for moments: by who counts, removes, comes.
+/// Locks the cache for a moment, to count, remove or add.
 ///
-/// A thread that needs the cache's state, too, takes the state first: in the other order two threads would wait for
-/// each other for ever.
+/// A thread that also needs the cache's state takes the state first; in the other order two threads could
+/// deadlock.
 fn lock_all(root: &Path) -> io::Result<File> {
     let file = private::file_options().write(true).open(root.join("lock"))?;
     private::lock_patiently(&file);
     Ok(file)
 }
 
-/// Counts objects, and if they are too many removes those without another name, the longest unused first,
-/// until they have `n_kept_max` bytes. Says what there is of them then.
+/// Counts objects, and if there are too many bytes removes those without another name, the longest unused
+/// first, down to `n_kept_max` bytes. Returns the final count.
 fn evict(objects: &Path, is_tight: impl Fn(u64) -> bool, n_kept_max: u64) -> Count {
     let entries = fs::read_dir(objects).into_iter().flatten().flatten();
     let mut found: Vec<(SystemTime, PathBuf, u64, bool)> = entries
@@ -683,7 +686,7 @@ fn evict(objects: &Path, is_tight: impl Fn(u64) -> bool, n_kept_max: u64) -> Cou
         if n_bytes <= n_kept_max {
             break;
         }
-        // Whoever takes a name for it in this moment has it, under that name.
+        // An agent that links it at this moment keeps it under its own name.
         if !is_used && fs::remove_file(&path).is_ok() {
             n_bytes -= size;
             n_objects -= 1;
@@ -694,9 +697,9 @@ fn evict(objects: &Path, is_tight: impl Fn(u64) -> bool, n_kept_max: u64) -> Cou
 
 fn free_bytes(path: &Path) -> u64 {
     let Ok(path) = std::ffi::CString::new(path.as_os_str().as_encoded_bytes()) else { return 0 };
-    // SAFETY: zeros are such a structure, and it is filled only if the call says so.
+    // SAFETY: zeros are a valid `statvfs`, which is read only if the call has filled it.
     let mut facts: libc::statvfs = unsafe { std::mem::zeroed() };
-    // SAFETY: a path that ends with NUL, and a structure of ours.
+    // SAFETY: the path ends with NUL, and the structure is a local.
     match unsafe { libc::statvfs(path.as_ptr(), &mut facts) } {
         0 => (facts.f_bavail as u64).saturating_mul(facts.f_frsize as u64),
         _ => 0,

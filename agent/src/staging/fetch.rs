@@ -1,5 +1,5 @@
-//! What tasks wait for, into the cache: it is here, or another pilot has it, or it comes from the manager or from where
-//! its address leads. One fetch for all who wait, in this agent and on this node.
+//! Brings files into the cache: from the cache itself, from another pilot, from the manager, or from an
+//! address. All waiting tasks share one fetch, in this agent and on this node.
 
 use std::{
     io,
@@ -34,44 +34,46 @@ use super::{
 };
 use crate::{peers::Origin, session::client::backoff, sys::sha256};
 
-/// How often it is looked whether another agent has fetched what is wanted.
+/// Interval between looks whether another agent has fetched the file.
 pub(super) const LOCK_PAUSE: Duration = Duration::from_millis(50);
-/// Whoever has the right to fetch and shows no life for so long stands still: others do not wait for it any more.
+/// Time after which the holder of a fetch lock that shows no life counts as stuck; other agents stop waiting.
 pub(super) const LOCK_PATIENCE: Duration = Duration::from_secs(30);
-/// How often it shows some.
+/// Interval at which the holder shows life.
 const LIFE_PERIOD: Duration = Duration::from_secs(5);
-/// A try that brought so much more counts as none: who sends large files may break off often.
+/// An attempt that brought this much more does not count as failed: servers of large files may break off
+/// often.
 const PROGRESS_BYTES: u64 = 1 << 20;
-/// A file that a server does not have is asked for again after that: somebody brings it there, and runs what has failed again.
+/// Time after which a missing file is asked for again: it may have been put there since, for a retry of
+/// failed tasks.
 pub(super) const MISSING_FOR: Duration = Duration::from_secs(10);
 
-/// What came of a file before it broke off, and how far it is.
+/// The part of a file before a broken transfer, and its progress.
 type SoFar<'f> = (&'f mut Option<Partial>, &'f Progress);
 
-/// The tries to bring one object from one place, one after the other, for all tasks of this agent that wait for it. What is
-/// learned for one of them counts for all: a server that sends nothing would else cost the tries of each task.
+/// The attempts to bring one object from one place, one after another, for all tasks of this agent that wait
+/// for it. A result counts for all of them; otherwise a silent server would cost each task all attempts.
 #[derive(Default)]
 pub(super) struct Turn(AsyncMutex<Tries>);
 
 #[derive(Default)]
 struct Tries {
     partial: Option<Partial>,
-    /// The most that a try had when it broke off.
+    /// The most bytes at the end of any attempt.
     n_bytes_most: u64,
     n_failed: u32,
     n_silent: u32,
-    /// When it was given up, and why.
+    /// When the object was given up, and why.
     given_up: Option<(Instant, String)>,
 }
 
 impl Tries {
-    /// Why it was given up since then.
+    /// Returns the reason if the object was given up since `began_at`.
     fn given_up_since(&self, began_at: Instant) -> Option<&str> {
         self.given_up.as_ref().filter(|(at, _)| *at > began_at).map(|(_, why)| why.as_str())
     }
 
-    /// A try has failed; it counts as none if it brought more than all before it. Else a server that breaks off, and
-    /// each time sends another version, would be asked for ever.
+    /// Notes a failed attempt; it resets the counts if it brought more than all before it. Otherwise a server
+    /// that breaks off and sends another version each time would be asked for ever.
     fn note_try(&mut self) {
         let n_bytes = self.partial.as_ref().map_or(0, Partial::n_bytes);
         if n_bytes >= self.n_bytes_most + PROGRESS_BYTES {
@@ -80,22 +82,22 @@ impl Tries {
         self.n_bytes_most = n_bytes.max(self.n_bytes_most);
     }
 
-    /// All who wait for it now hear that it does not come. Who wants it later tries anew.
+    /// Gives up: all tasks that wait now fail with `what`; a later task tries again.
     fn give_up(&mut self, what: String) {
         *self = Tries { given_up: Some((Instant::now(), what)), ..Tries::default() };
     }
 }
 
 impl Mover {
-    /// The object of an input, pinned; tries several times.
+    /// Returns the pinned object of an input; makes several attempts.
     pub(super) async fn bring(
         &self,
         job: JobId,
         input: &TaskInput,
         held: &Arc<Held>,
     ) -> Result<Pin, FailureKind> {
-        // All tasks of a job get the same contents of an address; another job may get newer ones. A cache may outlive the
-        // manager's store, and the next store has jobs of the same numbers at the same address.
+        // All tasks of a job get the same contents of an address; another job may get newer ones. A cache may
+        // outlive the manager's store, and the next store may have the same job ids at the same address.
         let key = match input.sha256 {
             Some(sha256) => sha256,
             None => {
@@ -103,7 +105,7 @@ impl Mover {
                 sha256::of(format!("{} {job} {}", self.family, input.from).as_bytes())
             }
         };
-        // Two servers may have one file, and one of them be silent.
+        // Two servers may have the same file, and only one of them may be silent.
         let turn_key = match is_elsewhere(input) {
             true => sha256::of(format!("{key} {}", input.from).as_bytes()),
             false => key,
@@ -139,7 +141,7 @@ impl Mover {
                     tracing::debug!(what, from, "a file waits for the manager");
                     sleep(backoff(n_away)).await;
                 }
-                // That may be said of one task only.
+                // This error may be about one task only.
                 Trouble::Lasting(what) | Trouble::Missing(what) => return Err(transfer(&which, &what)),
                 Trouble::Disk(error) if is_full(&error) && self.cache.find_room(n_full) => n_full += 1,
                 Trouble::Disk(error) => return Err(node(&which, &error)),
@@ -185,20 +187,20 @@ impl Mover {
             return Ok(found(pin));
         }
         let lock = self.lock(input, key, LOCK_PATIENCE).await?;
-        // Another agent may have fetched it meanwhile.
+        // Another agent may have fetched the file meanwhile.
         if let Some(pin) = self.known(input, key, held).await? {
             return Ok(found(pin));
         }
         if !is_elsewhere(input) {
             return showing_life(lock, self.fetch(job, input, key, held, so_far)).await;
         }
-        // What a server does not have it is asked for once, for all tasks of a job that run here.
+        // A missing file is asked for once, for all tasks of a job that run here.
         let place =
             sha256::of(format!("missing {} {} {}", self.family, held.name_of(job), input.from).as_bytes());
         if let Some(what) = self.cache.missing_at(&place, self.missing_for) {
             return Err(Trouble::Missing(what));
         }
-        // Another agent may have waited in vain while this one waited for it.
+        // Another agent may have waited in vain while this one waited for the lock.
         if let Some(silent) = others.take(&self.cache) {
             return Err(silent);
         }
@@ -214,7 +216,7 @@ impl Mover {
         showing_life(lock, fetch).await
     }
 
-    /// From who has it.
+    /// Fetches an object from another pilot, from the manager or from its address.
     async fn fetch(
         &self,
         job: JobId,
@@ -223,7 +225,7 @@ impl Mover {
         held: &Arc<Held>,
         so_far: SoFar<'_>,
     ) -> Result<Pin, Trouble> {
-        // What has just come was hashed on its way: to pin it reads nothing.
+        // The file was hashed on arrival, so pinning reads nothing.
         let pinned = |sha256: &Digest| held.pin(sha256).map_err(Trouble::Disk);
         let is_of_manager = !is_elsewhere(input);
         if let Some(sha256) = input.sha256.filter(|_| is_of_manager)
@@ -233,7 +235,7 @@ impl Mover {
             self.has_moved(job, |moved| moved.from_peers += size_of_pinned(&pin));
             return Ok(pin);
         }
-        // It is never closed.
+        // The semaphore is never closed.
         let _place = self.places.acquire().await;
         let fetching = self.near.as_ref().zip(input.sha256).map(|((near, _), sha256)| near.fetching(&sha256));
         let part = self.part((job, held.task()), input, so_far).await?;
@@ -254,7 +256,7 @@ impl Mover {
         pinned(&sha256)?.ok_or_else(|| Trouble::Brief("it was removed from the cache at once".to_owned()))
     }
 
-    /// From the manager, or from where its address leads.
+    /// Downloads a file from the manager or from its address.
     async fn part(
         &self,
         whose: (JobId, Option<TaskId>),
@@ -283,19 +285,19 @@ impl Mover {
         }
     }
 
-    /// What it holds, as far as that is known.
+    /// Returns the digest of an input, as far as it is known.
     fn wanted(&self, input: &TaskInput, key: &Digest) -> Option<Digest> {
         input.sha256.or_else(|| self.cache.known_at(key))
     }
 
-    /// The object, if it is here. It is read as a whole when it is used for the first time.
+    /// Returns the object, pinned, if it is here. Reads the whole object at its first use.
     pub(super) async fn pinned(&self, sha256: Digest, held: &Arc<Held>) -> io::Result<Option<Pin>> {
         let is_long = self.cache.has(&sha256) && !self.cache.is_verified(&sha256);
         let held = Arc::clone(held);
         beside(is_long.then_some(&self.disks), move || held.pin(&sha256)).await
     }
 
-    /// One at a time of this agent.
+    /// Returns the turn of an object: one fetch at a time in this agent.
     fn turn(&self, key: &Digest) -> Arc<Turn> {
         let mut turns = lock(&self.turns);
         if let Some(turn) = turns.get(key).and_then(Weak::upgrade) {
@@ -307,8 +309,9 @@ impl Mover {
         turn
     }
 
-    /// One at a time of this node. None: what is wanted has come meanwhile, or whoever has the right stands still. Then
-    /// it is fetched beside that one: an object gets its name only when it is whole.
+    /// Takes the lock of an object: one fetch at a time on this node. Returns `None` if the object has come
+    /// meanwhile, or if the holder is stuck. Then a second fetch does no harm, because an object gets its
+    /// name only when it is complete.
     pub(super) async fn lock(
         &self,
         input: &TaskInput,
@@ -339,12 +342,12 @@ impl Mover {
     }
 }
 
-/// Whether it comes from elsewhere than the manager.
+/// Returns whether an input does not come from the manager.
 fn is_elsewhere(input: &TaskInput) -> bool {
     matches!(input.source, Source::Url | Source::Store)
 }
 
-/// Does it, and shows those who wait for the right to do it that it goes on.
+/// Does the work, and meanwhile shows the agents that wait for the lock that this one is alive.
 pub(super) async fn showing_life<T>(lock: Option<FetchLock>, work: impl Future<Output = T>) -> T {
     let mut work = pin!(work);
     loop {
@@ -355,7 +358,7 @@ pub(super) async fn showing_life<T>(lock: Option<FetchLock>, work: impl Future<O
     }
 }
 
-/// What is pinned does not go.
+/// Returns the size of a pinned object, which cannot vanish.
 fn size_of_pinned(pin: &Pin) -> u64 {
     std::fs::metadata(&pin.path).map_or(0, |facts| facts.len())
 }

@@ -1,5 +1,5 @@
-//! What is held for a token while anybody works for it, and the work that keeps a disk busy: it is done beside the loop,
-//! which goes on with transfers meanwhile.
+//! The files that are held for a token while work for it goes on, and blocking disk work, which runs beside
+//! the event loop so that transfers go on.
 
 use std::{
     collections::HashSet,
@@ -22,7 +22,7 @@ use super::{
     place::Stop,
 };
 
-/// Files that were brought to a task's folder, by their paths there: see [`Outputs`].
+/// The files that were brought to a task's folder, by their paths in it: see [`Outputs`].
 #[derive(Default)]
 struct Inputs {
     brought: HashSet<PathBuf>,
@@ -30,15 +30,15 @@ struct Inputs {
     plain: HashSet<PathBuf>,
 }
 
-/// The pins of a token. Who works for it beside the loop holds this too, and cannot be ended from outside: what it reads
-/// stays until it has stopped by itself.
+/// The pins of a token. Blocking work for the token also holds this. It cannot be cancelled from outside, so
+/// its files stay until it stops by itself.
 pub(super) struct Held {
     cache: Arc<Cache>,
     pins: Mutex<Vec<Pin>>,
     stop: Stop,
     task: Option<TaskId>,
     drawn: u64,
-    /// The task's folder, where files are brought there.
+    /// The task's folder, if files are brought to it.
     folder: Option<PathBuf>,
     inputs: Mutex<Inputs>,
 }
@@ -56,30 +56,30 @@ impl Held {
         }
     }
 
-    /// For this task.
+    /// Sets the task.
     pub(super) fn of(mut self, task: TaskId) -> Held {
         self.task = Some(task);
         self
     }
 
-    /// For a job that has drawn this number: [`super::Inputs::drawn`].
+    /// Sets the random number of the job: [`super::Inputs::drawn`].
     pub(super) fn drawn(mut self, drawn: u64) -> Held {
         self.drawn = drawn;
         self
     }
 
-    /// For files that are brought there.
+    /// Sets the folder to which files are brought.
     pub(super) fn for_folder(mut self, folder: &Path) -> Held {
         self.folder = Some(folder.to_owned());
         self
     }
 
-    /// The task's folder, where files are brought there.
+    /// Returns the task's folder, if files are brought to it.
     pub(super) fn folder(&self) -> Option<&PathBuf> {
         self.folder.as_ref()
     }
 
-    /// It comes to the folder.
+    /// Notes an input that comes to the folder.
     pub(super) fn note_input(&self, input: &TaskInput) {
         let mut inputs = lock(&self.inputs);
         if !input.writable {
@@ -91,7 +91,7 @@ impl Held {
         }
     }
 
-    /// Names all of them.
+    /// Adds all noted inputs to `outputs`.
     pub(super) fn add_inputs(&self, outputs: &mut Outputs) {
         let inputs = lock(&self.inputs);
         outputs.brought.extend(inputs.brought.iter().cloned());
@@ -99,13 +99,13 @@ impl Held {
         outputs.plain.extend(inputs.plain.iter().cloned());
     }
 
-    /// For which task it is held.
+    /// Returns the task for which this is held.
     pub(super) fn task(&self) -> Option<TaskId> {
         self.task
     }
 
-    /// Names the job uniquely within its manager's store. The number alone does not: a store that is put back with its
-    /// whole folder gives numbers out again.
+    /// Returns a name of the job that is unique in its manager's store. The id alone is not: a store that is
+    /// restored from a backup with its whole folder assigns ids again.
     pub(super) fn name_of(&self, job: JobId) -> String {
         match self.drawn {
             0 => job.to_string(),
@@ -113,7 +113,7 @@ impl Held {
         }
     }
 
-    /// The object, if it is here and what it should be, for as long as this is held.
+    /// Returns the object, pinned as long as this is held, if it is here and correct.
     ///
     /// # Errors
     /// The disk fails.
@@ -123,12 +123,12 @@ impl Held {
         Ok(pin)
     }
 
-    /// Nobody wants it any more.
+    /// Stops the work, because nobody wants it any more.
     pub(super) fn end(&self) {
         self.stop.set();
     }
 
-    /// What says so to who is in the middle of a file.
+    /// Returns the flag that blocking work checks.
     pub(super) fn stop(&self) -> &Stop {
         &self.stop
     }
@@ -140,8 +140,8 @@ impl Drop for Held {
     }
 }
 
-/// Does what blocks beside the loop, where it is likely to take long in one of a few places. Goes on if it is not
-/// waited for any more, and keeps its place.
+/// Runs blocking work beside the event loop, limited by `places` if it is likely to take long. The work goes
+/// on and keeps its place even if nobody waits for it any more.
 ///
 /// # Errors
 /// Those of the work.
@@ -150,7 +150,7 @@ pub(super) async fn beside<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
     let place = match places {
-        // It is never closed.
+        // The semaphore is never closed.
         Some(places) => Arc::clone(places).acquire_owned().await.ok(),
         None => None,
     };

@@ -1,4 +1,4 @@
-//! Files that tasks have left, on their way to where they go.
+//! Delivers the output files of tasks to their targets.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -28,19 +28,19 @@ use crate::{
     sys::{opened, parts},
 };
 
-/// So many folders are remembered at most. Those that come again are looked into again.
+/// The most folders that are remembered; forgotten ones are searched again.
 const N_LOOKED_INTO_MAX: usize = 10_000;
 
-/// Where a file goes, and how that is told.
+/// The target of a file.
 #[derive(Clone, Copy)]
 enum Goal<'p> {
-    /// To the manager, and home from there.
+    /// The manager, which delivers it to the submission's folder.
     Home,
-    /// To this place in a store, for a task of this job.
+    /// This place in a store, for a task of this job.
     Store { job: JobId, place: &'p str, mode: u32 },
 }
 
-/// Which file goes where, as messages and people who wait are told.
+/// The texts for a file and its target, in messages and waits.
 struct Names {
     /// `x`, in the task's folder.
     from: String,
@@ -66,7 +66,8 @@ impl Names {
     }
 }
 
-/// Which contents of inputs are executable where they come from. All inputs have the same permissions in a task's folder.
+/// Contents of inputs by whether they are executable at their origin. In a task's folder all inputs have the
+/// same permissions.
 #[derive(Debug, Default)]
 pub(super) struct Executables {
     executable: HashSet<Digest>,
@@ -75,7 +76,7 @@ pub(super) struct Executables {
 }
 
 impl Executables {
-    /// An input has these contents.
+    /// Notes the contents of an input.
     pub(super) fn note(&mut self, sha256: Digest, is_executable: bool) {
         match is_executable {
             true => self.executable.insert(sha256),
@@ -83,14 +84,15 @@ impl Executables {
         };
     }
 
-    /// Whether a file is executable: by its permissions, unless these and what it holds are those of an input that is not.
+    /// Returns whether a file is executable: by its permissions, unless permissions and contents are those of
+    /// an input that is not executable.
     fn has(&self, mode: u32, sha256: &Digest) -> bool {
         let is_plain = self.plain.contains(sha256) && !self.executable.contains(sha256);
         mode & 0o100 != 0 && !(is_plain && mode & 0o777 == cache::OBJECT_MODE)
     }
 }
 
-/// Whether nobody has looked into a folder yet; from now on somebody has.
+/// Returns whether a folder was not searched yet, and marks it as searched.
 fn is_new(looked_into: &mut HashSet<PathBuf>, folder: &Path) -> bool {
     if looked_into.contains(folder) {
         return false;
@@ -118,7 +120,7 @@ impl Mover {
             let left = named.map_err(|error| node(&output.shown(), &error))??;
             left_out.extend(left.left_out);
             for file in left.files {
-                // Two patterns may mean one file.
+                // Two patterns may match one file.
                 match places.insert(file.to.shown(), file.from.clone()) {
                     None => found.push(file),
                     Some(other) if other == file.from => {}
@@ -166,7 +168,7 @@ impl Mover {
             let executable = lock(&self.executables).has(mode, &sha256);
             files.push(OutputFile { to: place, sha256, bytes, executable, left_out: None });
         }
-        // Two patterns may mean one link, too.
+        // Two patterns may also match one link.
         let left_out: BTreeMap<String, String> =
             left_out.into_iter().map(|(to, why)| (to.shown(), why)).collect();
         let left_out = left_out.into_iter().filter(|(to, _)| !places.contains_key(to));
@@ -179,7 +181,7 @@ impl Mover {
         Ok(files)
     }
 
-    /// Copies a file to where all nodes see it.
+    /// Copies a file to a shared file system.
     pub(super) async fn to_shared(
         &self,
         from: PathBuf,
@@ -198,12 +200,13 @@ impl Mover {
         beside(Some(&self.shares), deliver).await
     }
 
-    /// What a file holds.
+    /// Returns the digest and size of a file.
     pub(super) async fn hashed(&self, path: PathBuf) -> io::Result<(Digest, u64)> {
         beside(Some(&self.disks), move || cache::hash_of(&File::open(path)?)).await
     }
 
-    /// For as long as the manager is away or has no room; what is not taken is tried a few times.
+    /// Sends a file, and waits as long as the manager is away or has no room; retries other failures a few
+    /// times.
     async fn bring_out(
         &self,
         path: &Path,
@@ -215,18 +218,18 @@ impl Mover {
         let on_disk = |error: io::Error| unread(from, &error);
         let (mut n_failed, mut n_away, mut known) = (0, 0, None);
         loop {
-            // Whoever shares the folder may have put something else there meanwhile.
+            // Another process may have replaced the file meanwhile.
             let opened = opened::open(OpenOptions::new().read(true), path);
             let opened = opened.and_then(|file| Ok((file.metadata()?.modified()?, file)));
             let (written_at, file) = opened.map_err(on_disk)?;
-            // It may have to wait for hours, and is not read for each try.
+            // The file may wait for hours and is not read again for each attempt.
             let facts = match known {
                 Some((at, facts)) if at == written_at => facts,
                 _ => self.hashed(path.to_owned()).await.map_err(on_disk)?,
             };
             known = Some((written_at, facts));
             let sent = {
-                // It is never closed.
+                // The semaphore is never closed.
                 let _place = self.places.acquire().await;
                 match goal {
                     Goal::Home => {

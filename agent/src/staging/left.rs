@@ -1,4 +1,4 @@
-//! What a task has left in its folder: one file, or several that are named together.
+//! Finds the output files of a task in its folder: one file, or several by a folder or a pattern.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -16,36 +16,36 @@ use super::{
 };
 use crate::sys::private;
 
-/// A file that is to be delivered.
+/// A file to deliver.
 #[derive(Debug)]
 pub(super) struct LeftFile {
     pub path: PathBuf,
-    /// Its path below the task's folder.
+    /// Its path in the task's folder.
     pub from: PathBuf,
     pub to: OutputTarget,
     /// Its permissions.
     pub mode: u32,
-    /// Its bytes.
+    /// Its size in bytes.
     pub size: u64,
 }
 
-/// The files that a task has left for one of its outputs.
+/// The files for one output of a task.
 #[derive(Debug, Default)]
 pub(super) struct Left {
     pub files: Vec<LeftFile>,
-    /// Entries that cannot be delivered: where each would go, and why it does not.
+    /// Entries that cannot be delivered: the target of each, and the reason.
     pub left_out: Vec<(OutputTarget, String)>,
 }
 
-/// Files and folders of a task's folder that are looked at for one output.
+/// The most entries of a task's folder that are looked at for one output.
 const N_LOOKED_AT: usize = 1_000_000;
-/// Entries left out of one output that are reported at most.
+/// The most left-out entries of one output that are reported.
 const N_LEFT_OUT_TOLD: usize = 20;
 
-/// The files that an output means; none of an optional one that is not there.
+/// Returns the files of an output; none for an optional output that does not exist.
 ///
 /// # Errors
-/// It is not there, is more than can be delivered, or has a name that nothing can be called; the disk fails.
+/// The output does not exist, has too many files, or has an unusable name; or the disk fails.
 pub(super) fn files(
     folder: &Path,
     output: &TaskOutputFile,
@@ -61,7 +61,7 @@ pub(super) fn files(
             let files = vec![LeftFile { path, from, to, mode: facts.mode(), size: facts.len() }];
             return Ok(Left { files, left_out: Vec::new() });
         }
-        // Under the name of a file the task has made a folder.
+        // The task has created a folder under the name of a file.
         (None, Ok(facts)) if facts.is_dir() => {
             of_folder = TaskOutputFile { several: Some(Several::Folder), ..output.clone() };
             &of_folder
@@ -88,7 +88,7 @@ pub(super) fn files(
     }
     let mut left = Left::default();
     for from in found.files {
-        // Of a name that is not UTF-8, the rest of it can match.
+        // If a name is not UTF-8, the rest of it can still match.
         let Some(name) = output.name_of(&from.to_string_lossy()) else { continue };
         if brought.contains(&from) && is_as_brought(&folder.join(&from)) {
             continue;
@@ -118,7 +118,7 @@ pub(super) fn files(
     }
 }
 
-/// The entries that an output names and that cannot be delivered.
+/// Returns the entries that an output matches and that cannot be delivered.
 fn left_out(
     folder: &Path,
     output: &TaskOutputFile,
@@ -149,19 +149,21 @@ fn left_out(
     told
 }
 
-/// Whether the file under an input's name is the one that was brought, and not one that the task has put there or changed: it
-/// is a link, or another name of an object of the cache, or, for root, a copy of one.
+/// Returns whether the file under an input's name is the input itself, and not one that the task has changed
+/// or put there. An input is a symbolic link, a hard link to an object of the cache, or, for root, a copy of
+/// one.
 fn is_as_brought(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|facts| facts.is_symlink() || is_object(private::user(), &facts))
 }
 
-/// Root may write to what nobody may write, and what replaces a file often has its permissions: then the time tells.
+/// Returns whether a file is an object of the cache. Root can write to read-only files, and a replacement
+/// often has the same permissions; then the modification time decides.
 fn is_object(user: u32, facts: &fs::Metadata) -> bool {
     let may_be = facts.is_file() && facts.mode() & 0o777 == OBJECT_MODE;
     may_be && (is_marked(facts) || (user != 0 && facts.nlink() > 1))
 }
 
-/// Names of files are lines of UTF-8, those of inputs as those of outputs.
+/// Checks that a name is one line of UTF-8, as for inputs.
 fn check_name(from: &Path) -> Result<(), FailureKind> {
     let wrong = match from.to_str() {
         None => "whose name is not UTF-8",
@@ -176,14 +178,14 @@ fn to_nothing(target: &Path) -> String {
     format!("it is a link to {}, which does not exist", target.display())
 }
 
-/// What is in a folder and below it.
+/// The entries of a folder and below it.
 #[derive(Default)]
 struct Walked {
     files: Vec<PathBuf>,
     astray: Vec<Astray>,
 }
 
-/// Something that is no file of the task's folder, by its path there.
+/// An entry that is no file of the task's folder, by its path there.
 struct Astray {
     from: PathBuf,
     is_folder: bool,
@@ -191,8 +193,8 @@ struct Astray {
 }
 
 impl Walked {
-    /// Leaves out what would come home to a folder that is a manager's own, to which nothing is brought. Of each such folder
-    /// that is told.
+    /// Leaves out files that would go to a folder that is a manager's own, to which nothing is delivered.
+    /// Reports each of these folders.
     fn spare_managers(&mut self, output: &TaskOutputFile, is_input: impl Fn(&PathBuf) -> bool) {
         let spared = |from: &Path| {
             let name = from.strip_prefix(&output.from).ok()?;
@@ -210,12 +212,12 @@ impl Walked {
     }
 }
 
-/// All files of a task's folder below one of its folders, by their paths, in order. Links are followed that lead to
-/// something in the task's folder, each folder once.
+/// Returns all files below a folder of a task's folder, by their paths, in order. Follows links to entries of
+/// the task's folder, and enters each folder once.
 fn walk(root: &Path, below: &Path) -> io::Result<Walked> {
     let own = root.canonicalize()?;
     let (mut walked, mut seen, mut n_seen) = (Walked::default(), HashSet::new(), 0);
-    // Folders by their paths first, then those that links lead to, each with what its link says.
+    // Folders by their paths come first, then the targets of links, each with its link's target.
     let (mut waiting, mut links): (_, Vec<(PathBuf, Option<PathBuf>)>) =
         (vec![(below.to_owned(), None)], Vec::new());
     while let Some((within, link)) = waiting.pop().or_else(|| links.pop()) {
@@ -259,7 +261,7 @@ fn walk(root: &Path, below: &Path) -> io::Result<Walked> {
     Ok(walked)
 }
 
-/// What a link leads to, if that is in the task's folder. `Err`: why it is left out.
+/// Returns the target of a link if it is in the task's folder. `Err`: the reason why it is left out.
 fn followed(link: &Path, own: &Path) -> Result<fs::Metadata, String> {
     let target = fs::read_link(link).unwrap_or_default();
     match link.canonicalize() {
@@ -326,12 +328,12 @@ mod tests {
         let all = [("r/.pilotfish", why), ("r/a", ""), ("r/in/.pilotfish", why)];
         let all = all.map(|(to, why)| (to.to_owned(), why.to_owned()));
         assert_eq!(left("res", Several::Folder, home()).unwrap(), all.into());
-        // Of what a pattern does not mean nothing is said.
+        // A file that the pattern does not match is not reported.
         let found = left("res", pattern("res/*"), home()).unwrap();
         assert_eq!(found.keys().collect::<Vec<_>>(), ["r/a"]);
         let said = left("res", pattern("res/**b"), home()).unwrap_err().to_string();
         assert_eq!(said, format!("it has not left its output res/**b: {why}"));
-        // What is in it may go to another folder, and to where nodes write themselves.
+        // Files in it may go to another folder, or to a shared path that nodes write themselves.
         let found = left("res/.pilotfish/in", Several::Folder, home()).unwrap();
         assert_eq!(found.keys().collect::<Vec<_>>(), ["r/b"]);
         let found = left("res", pattern("res/**b"), OutputTarget::File("/shared".into())).unwrap();
@@ -355,7 +357,7 @@ mod tests {
             fs::hard_link(at(name), at(&format!("{name} in the cache"))).unwrap();
         }
         make(&at("copied"), true);
-        // As `sed -i` leaves it.
+        // As `sed -i` does it.
         make(&at("replaced"), false);
         fs::write(at("own"), "").unwrap();
         for (name, of_root, of_others) in [

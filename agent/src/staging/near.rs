@@ -1,6 +1,7 @@
-//! Files that other pilots of the platform have: from there before from the manager, so that what many need goes through
-//! the manager once. The first who wants a file fetches it there, the others wait for it and fetch it from each other.
-//! What comes from them is checked as everything is; whoever gives something else is not asked for it again.
+//! Fetches files from other pilots of the platform rather than from the manager, so that a file that many
+//! pilots need leaves the manager once. The first pilot fetches it from the manager; the others wait for it
+//! and fetch it from each other. Their files are verified like all others; a pilot that sends wrong contents
+//! is not asked for them again.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -29,40 +30,43 @@ use crate::{
     session::client::{Client, random},
 };
 
-/// Smaller ones come from the manager sooner than it is known where else they are.
+/// Smaller files come from the manager sooner than other holders could be found.
 const BYTES_MIN: u64 = 64 << 10;
-/// Of so many tasks of a bundle it is asked what they take, and of so many at a time. The others wait where they are.
+/// The most tasks of a bundle for which the manager is asked about files of other tasks, and how many at a
+/// time. Further tasks count as having no files elsewhere.
 const N_LOOKED_AT: usize = 1_000;
 const N_LOOKS: usize = 8;
-/// It is said of so many at a time.
+/// Number of tasks in one message to the core.
 const N_SEEN: usize = 64;
-/// Others are not asked for an object any more when so many that have it could not be reached: each may take seconds.
+/// Number of holders of an object that could not be reached after which no further one is asked: each may
+/// take seconds.
 const N_UNREACHED_MAX: u32 = 2;
-/// How long who fetches it, or who serves others, is waited for.
+/// The longest wait for a pilot that fetches the object or that is busy.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The first wait until it is asked again; it doubles up to the longest.
+/// The first wait before asking again; it doubles up to the longest.
 const PAUSE_FIRST: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 
-/// What came of asking those who have an object.
+/// The outcome of asking the holders of an object.
 enum Asked {
-    /// It is here.
+    /// The object is here.
     Came,
-    /// One of them serves enough others now.
+    /// A holder is busy with other pilots.
     Busy,
-    /// They cannot be reached from here.
+    /// The holders cannot be reached from here.
     OutOfReach,
-    /// None of them has it.
+    /// No holder has it any more.
     Nothing,
 }
 
-/// A way to the manager. Each loop has its own, as connections end with the loop that made them.
+/// Returns a client for the manager. Each event loop needs its own, because connections end with the loop
+/// that made them.
 pub(super) fn client(settings: &StagerSettings) -> io::Result<Client> {
     let client = Client::new(&settings.url, settings.certificate_sha256.as_deref());
     client.map_err(|error| io::Error::other(error.to_string()))
 }
 
-/// Makes this pilot known to the others of its platform, where it is one.
+/// Starts the server for other pilots of the platform, if this pilot has any.
 pub(super) fn join(
     settings: &StagerSettings,
     session: &str,
@@ -79,7 +83,7 @@ pub(super) fn join(
 }
 
 impl Mover {
-    /// An object was found here.
+    /// Notes that an object was found here.
     pub(super) fn note_here(&self, sha256: &Digest, n_bytes: Option<u64>) {
         self.note_came(Origin::Cache, sha256, n_bytes.unwrap_or(0));
     }
@@ -91,10 +95,10 @@ impl Mover {
         }
     }
 
-    /// Whether the object is in the cache now because another pilot had it.
+    /// Returns whether another pilot has sent the object, so that it is in the cache now.
     ///
     /// # Errors
-    /// This node's disk.
+    /// This node's disk fails.
     pub(super) async fn came_from_near(&self, sha256: &Digest, n_expected: u64) -> io::Result<bool> {
         let Some((directory, client)) = self.near.as_ref().filter(|_| n_expected >= BYTES_MIN) else {
             return Ok(false);
@@ -116,7 +120,7 @@ impl Mover {
         }
     }
 
-    /// Asks one after the other for it, until too many could not be reached.
+    /// Asks the holders one after another, until too many could not be reached.
     async fn ask_holders(
         &self,
         directory: &Directory,
@@ -128,9 +132,9 @@ impl Mover {
         let mut is_busy = false;
         while !holders.is_empty() {
             let peer = holders.swap_remove((random() % holders.len() as u64) as usize);
-            // It is never closed.
+            // The semaphore is never closed.
             let place = self.places.acquire().await;
-            // That was found out meanwhile.
+            // Another fetch may have found this out meanwhile.
             if directory.is_alone() {
                 return Ok(Asked::OutOfReach);
             }
@@ -168,8 +172,8 @@ impl Mover {
         Ok(if is_busy { Asked::Busy } else { Asked::Nothing })
     }
 
-    /// Keeps files that a task has left for tasks that take them. Where they are is known before anybody hears that
-    /// such a task may begin.
+    /// Keeps files that a task has left for other tasks. The manager knows where they are before these tasks
+    /// may start.
     pub(super) async fn keep(&self, left: &[(PathBuf, Digest, u64)]) {
         let mut is_any_kept = false;
         for (path, sha256, n_bytes) in left.iter().filter(|(_, _, n_bytes)| *n_bytes >= BYTES_MIN) {
@@ -179,7 +183,7 @@ impl Mover {
                     is_any_kept = true;
                 }
                 (Ok(_), _) => {}
-                // The manager has it.
+                // The manager has the file.
                 (Err(error), _) => {
                     tracing::warn!(%error, path = %path.display(), "a file does not stay in the cache");
                 }
@@ -190,8 +194,9 @@ impl Mover {
         }
     }
 
-    /// Says who has what these tasks read. Where the manager is asked for each what it takes of others, that is said of
-    /// some as soon as it is known of them: they may begin.
+    /// Reports the pilots that have the inputs of these tasks. If the manager is asked about files of other
+    /// tasks, the results for some tasks are reported as soon as they are known, so that these tasks may
+    /// start.
     pub(super) async fn look(&self, job: JobId, mut tasks: TaskSet, reads: Reads) {
         let mut named = reads.named;
         let n_asked = if reads.takes { named.len().min(N_LOOKED_AT) } else { 0 };
@@ -208,7 +213,8 @@ impl Mover {
         }
     }
 
-    /// What a task reads that the manager has, with what it takes of others: the first page of that says enough.
+    /// Returns a task's inputs that the manager has, with the first page of the files that it takes from
+    /// other tasks, which is enough.
     async fn with_taken(
         &self,
         job: JobId,
@@ -216,15 +222,15 @@ impl Mover {
         mut files: Vec<(Digest, u64)>,
     ) -> (u64, Vec<(Digest, u64)>) {
         let page = self.ways.taken(&self.session(), TaskId { job, index }, TakenFrom::default()).await;
-        // Without an answer it waits where it is.
+        // Without an answer the task has no files elsewhere.
         let taken = page.map(|page| page.files).unwrap_or_default();
         files.extend(taken.iter().map(|file| (file.sha256, file.bytes)));
         (index, files)
     }
 
-    /// Says of some tasks who has what they read.
+    /// Reports the pilots that have the inputs of some tasks.
     async fn tell_seen(&self, job: JobId, tasks: TaskSet, mut reads: TasksRead) {
-        // It matters little where small ones are.
+        // The place of small files matters little.
         reads.iter_mut().for_each(|(_, files)| files.retain(|(_, n_bytes)| *n_bytes >= BYTES_MIN));
         let all: BTreeSet<Digest> =
             reads.iter().flat_map(|(_, files)| files).map(|(sha256, _)| *sha256).collect();
@@ -241,7 +247,7 @@ impl Mover {
         (self.tell)(Moved::Seen { job, tasks, read, bytes_per_s });
     }
 
-    /// Asks others for tasks; where they cannot be asked from here, the manager does it.
+    /// Asks other pilots for tasks; if they cannot be asked from here, the manager does it.
     pub(super) async fn hunt(&self) {
         let Who { pilot, session } = lock(&self.who).clone();
         let hunted = match (&self.near, &self.client, pilot) {

@@ -1,5 +1,5 @@
-//! Tries of other agents of this node that brought nothing. Only one at a time asks for a file, and the others wait for
-//! that: what a silent server costs one of them it would else cost each, one after the other.
+//! Failed attempts of other agents on this node. Agents ask for a file one at a time, and the others wait
+//! meanwhile; without these notes a silent server would cost each of them its full time, one after another.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -8,29 +8,29 @@ use scheduler::digest::Digest;
 use super::{cache::Cache, transfer::trouble::Trouble};
 use crate::session::client::random;
 
-/// Such tries at one file, as far as they are known to who waits for it.
+/// The attempts at one file, as one waiting agent knows them.
 pub(super) struct Others {
-    /// Where they are written down.
+    /// The key of the notes in the cache.
     place: Digest,
-    /// Older tries do not count: a later task asks the server itself.
+    /// The start of waiting; older attempts do not count, because a later task asks the server itself.
     since_us: u128,
-    /// The last one that was seen, or is our own.
+    /// The last note that was read or written here.
     last: Option<String>,
 }
 
 impl Others {
-    /// From now on.
+    /// Returns an empty value that begins to wait now.
     pub(super) fn new(place: Digest) -> Others {
         Others { place, since_us: now_us(), last: None }
     }
 
-    /// The failure of another agent's try, if there was one since the last call.
+    /// Returns the failure of another agent's attempt, if there was one since the last call.
     pub(super) fn take(&mut self, cache: &Cache) -> Option<Trouble> {
         let text = cache.silence_at(&self.place).filter(|text| self.last.as_ref() != Some(text))?;
         let (head, rest) = text.split_once('\n')?;
         let (server, what) = rest.split_once('\n')?;
         let at_us: u128 = head.split(' ').next()?.parse().ok()?;
-        // One that claims to come from later is of a clock that was set back.
+        // A note from the future comes from a clock that was set back.
         if at_us < self.since_us || at_us > now_us() {
             return None;
         }
@@ -39,7 +39,7 @@ impl Others {
         Some(trouble)
     }
 
-    /// Notes a try of ours for other agents.
+    /// Notes an attempt of this agent for other agents.
     pub(super) fn note(&mut self, cache: &Cache, server: &str, what: &str) {
         let text = format!("{} {:016x}\n{server}\n{what}", now_us(), random());
         cache.note_silence(&self.place, &text);

@@ -1,5 +1,5 @@
-//! Small files of the manager: brought in packs, and given to a task many at a time. One by one, each would cost a
-//! request, and several turns of the loop.
+//! Brings and sends small files of the manager in packs, many at a time. One by one, each would cost a
+//! request and several turns of the loop.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -36,7 +36,8 @@ use crate::{
 };
 
 impl Mover {
-    /// Brings those of these inputs that are small files of the manager and not here, in packs; says which have come.
+    /// Brings the inputs that are small files of the manager and not here, in packs; returns those that have
+    /// come.
     pub(super) async fn bring_small(
         &self,
         job: JobId,
@@ -47,8 +48,8 @@ impl Mover {
         self.bring_packs(job, small, held).await
     }
 
-    /// Gives a task those of these inputs that are small files of the manager; of each whether it has it. The others are
-    /// for who brings files one by one: he tries again, and knows what is wrong.
+    /// Puts the inputs that are small files of the manager into a task's folder; returns for each input
+    /// whether it is there. Single transfers bring the others, with retries and error messages.
     pub(super) async fn give_small(
         &self,
         job: JobId,
@@ -76,7 +77,7 @@ impl Mover {
                 }
             });
             is_given[n] = given?;
-            // What has just come for this task was counted.
+            // Files that have just come for this task are already counted.
             if is_given[n] && !came.remove(&sha256) {
                 self.has_moved(job, |moved| moved.cached += size);
                 self.note_small(Origin::Cache, size);
@@ -85,8 +86,8 @@ impl Mover {
         Ok(is_given)
     }
 
-    /// Brings those of these files that are not here, in packs; says which have come. What does not come so is brought
-    /// otherwise.
+    /// Brings the files that are not here, in packs; returns those that have come. The others are brought one
+    /// by one.
     async fn bring_packs(
         &self,
         job: JobId,
@@ -98,7 +99,7 @@ impl Mover {
         {
             return came;
         }
-        // One at a time of this agent, and of this node: others want the same files.
+        // One fetch at a time in this agent and on this node, because others want the same files.
         let _turn = self.packing.lock().await;
         let lock = self.lock_packs().await;
         let missing = self.missing(small, usize::MAX).await;
@@ -109,7 +110,7 @@ impl Mover {
             let mut packs = pack::divide(missing).into_iter();
             let mut coming = self.ask_for_pack(packs.next()).await?;
             while let Some(bytes) = coming {
-                // The next one comes while this one is written.
+                // The next pack comes while this one is written.
                 let (taken_in, next) =
                     tokio::join!(self.take_in(bytes, held), self.ask_for_pack(packs.next()));
                 for (sha256, size) in taken_in.map_err(|error| error.to_string())? {
@@ -127,17 +128,17 @@ impl Mover {
         came
     }
 
-    /// A pack of these files, if any are wanted. The error is for logs.
+    /// Fetches a pack of these files, if there are any. The error is for logs.
     async fn ask_for_pack(&self, wanted: Option<Vec<(Digest, u64)>>) -> Result<Option<Vec<u8>>, String> {
         let Some(wanted) = wanted else { return Ok(None) };
         let wanted: Vec<Digest> = wanted.into_iter().map(|(sha256, _)| sha256).collect();
-        // It is never closed.
+        // The semaphore is never closed.
         let _place = self.places.acquire().await;
         let bytes = self.ways.pack_of_manager(&self.session(), &wanted).await;
         bytes.map(Some).map_err(|trouble| format!("{trouble:?}"))
     }
 
-    /// Puts the files of a pack into the cache; says which, with their sizes.
+    /// Puts the files of a pack into the cache; returns their digests and sizes.
     async fn take_in(&self, pack: Vec<u8>, held: &Arc<Held>) -> io::Result<Vec<(Digest, u64)>> {
         let (cache, held) = (Arc::clone(&self.cache), Arc::clone(held));
         let taken_in = beside(Some(&self.disks), move || {
@@ -155,8 +156,8 @@ impl Mover {
         taken_in.await
     }
 
-    /// Brings small files that a task has left to the manager, in packs; of each that is there, what it holds and its
-    /// size. The others are for who brings files one by one: he tries again, and knows what is wrong.
+    /// Sends small output files to the manager in packs; returns digest and size of each file that is there.
+    /// Single transfers send the others, with retries and error messages.
     pub(super) async fn send_small(
         &self,
         files: &[LeftFile],
@@ -172,16 +173,16 @@ impl Mover {
         let waits = self.waits.begin(held.task(), "its small outputs to reach the manager", None);
         let (rest, sent) = (Mutex::new(pack::divide(small).into_iter()), Mutex::default());
         let rest = Portions { rest: &rest, sent: &sent };
-        // A manager that takes no packs is asked once.
+        // A manager that takes no packs is asked only once.
         if self.send_portion(rest, held, &waits.progress).await {
             let lane = || async { while self.send_portion(rest, held, &waits.progress).await {} };
-            // The manager flushes its disk for each pack, and once for several that come together.
+            // The manager flushes its disk for each pack, but once for several that arrive together.
             tokio::join!(lane(), lane(), lane());
         }
         sent.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads the next of these packs and sends it. False: there is none, or packs are of no use.
+    /// Reads and sends the next pack. Returns false if there is none, or if packs do not work.
     async fn send_portion(&self, portions: Portions<'_>, held: &Arc<Held>, progress: &Progress) -> bool {
         let Some(portion) = lock(portions.rest).next() else { return false };
         let its = Arc::clone(held);
@@ -202,7 +203,7 @@ impl Mover {
         true
     }
 
-    /// For as long as the manager is away.
+    /// Sends a pack; waits as long as the manager is away.
     async fn send_pack(
         &self,
         (job, pack): (Option<JobId>, Vec<u8>),
@@ -211,7 +212,7 @@ impl Mover {
         let mut n_away = 0;
         loop {
             let sent = {
-                // It is never closed.
+                // The semaphore is never closed.
                 let _place = self.places.acquire().await;
                 self.ways.pack_to_manager(&self.session(), job, pack.clone()).await
             };
@@ -227,7 +228,7 @@ impl Mover {
         }
     }
 
-    /// Those that are not in the cache, so many at most.
+    /// Returns the files that are not in the cache, at most `n_max`.
     async fn missing(&self, files: BTreeMap<Digest, u64>, n_max: usize) -> BTreeMap<Digest, u64> {
         let cache = Arc::clone(&self.cache);
         let looked = beside(None, move || {
@@ -236,7 +237,7 @@ impl Mover {
         looked.await.unwrap_or_default()
     }
 
-    /// Gives a task files of the cache that were seen to be right; of each whether it was given.
+    /// Puts verified files of the cache into a task's folder; returns for each whether it is there.
     async fn give_all(
         &self,
         wanted: Vec<(Digest, PathBuf, bool)>,
@@ -284,7 +285,7 @@ impl Mover {
         }
     }
 
-    /// Others do not ask for small files, and need not know who has them.
+    /// Counts a small file. Other pilots do not ask for small files and need not know their holders.
     fn note_small(&self, from: Origin, n_bytes: u64) {
         if let Some((directory, _)) = &self.near {
             directory.note_moved(from, n_bytes);
@@ -302,7 +303,7 @@ struct Portions<'p> {
 }
 
 impl Portions<'_> {
-    /// Leaves the packs that are not sent yet: their files go one by one.
+    /// Drops the unsent packs: their files are sent one by one.
     fn give_up(self) {
         lock(self.rest).by_ref().for_each(drop);
     }
@@ -310,11 +311,11 @@ impl Portions<'_> {
 
 struct ReadPack {
     pack: Vec<u8>,
-    /// What each holds that is in it, and its size.
+    /// The files in the pack, each with its digest and size.
     files: Vec<(PathBuf, (Digest, u64))>,
 }
 
-/// A pack of those of these files that can be read and have room in it.
+/// Returns a pack of the files that can be read and fit into it.
 fn read_pack(paths: Vec<PathBuf>, stop: &Stop) -> io::Result<ReadPack> {
     let mut read = ReadPack { pack: Vec::new(), files: Vec::new() };
     let mut n_bytes = 0;
@@ -323,7 +324,7 @@ fn read_pack(paths: Vec<PathBuf>, stop: &Stop) -> io::Result<ReadPack> {
         let mut contents = Vec::new();
         let opened = opened::open(OpenOptions::new().read(true), &path);
         let looked = opened.and_then(|file| file.take(PACKED_BYTES_MAX + 1).read_to_end(&mut contents));
-        // They may have grown.
+        // The file may have grown.
         let is_small = looked.is_ok() && contents.len() as u64 <= PACKED_BYTES_MAX;
         if is_small && n_bytes + contents.len() <= CONTENTS_BYTES_MAX {
             n_bytes += contents.len();
@@ -335,12 +336,12 @@ fn read_pack(paths: Vec<PathBuf>, stop: &Stop) -> io::Result<ReadPack> {
     Ok(read)
 }
 
-/// Small files of the manager among inputs: which input, what it holds, and its size in bytes.
+/// Returns the small files of the manager among inputs: index, digest, and size in bytes.
 fn small_of(inputs: &[TaskInput]) -> impl Iterator<Item = (usize, Digest, u64)> {
     inputs.iter().enumerate().filter_map(|(n, input)| Some((n, input.sha256?, small_size(input)?)))
 }
 
-/// How large a file is that may come in a pack.
+/// Returns the size of a file that may come in a pack.
 fn small_size(input: &TaskInput) -> Option<u64> {
     let is_of_manager = matches!(input.source, Source::Home | Source::Tasks);
     input.bytes.filter(|size| is_of_manager && *size <= PACKED_BYTES_MAX)

@@ -1,4 +1,4 @@
-//! From the cache to a task's folder, and from there to where nodes see it.
+//! Puts files from the cache into a task's folder, and from there onto shared file systems.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -19,24 +19,26 @@ use crate::{
     sys::{parts, private, sha256},
 };
 
-/// So much is copied before it is looked whether it is still wanted.
+/// Bytes that are copied between two checks whether the file is still wanted.
 const PIECE_BYTES: u64 = 64 << 20;
 
-/// Larger files are shared by tasks of root, too: a copy for each task would fill disks.
+/// Largest file of which each task of root gets a copy; copies of larger files would fill disks.
 const COPIED_FOR_ROOT_MAX: u64 = 16 << 20;
 
-/// Says to who is in the middle of a file that nobody wants it any more.
+/// A flag that stops work on a file because nobody wants it any more.
 #[derive(Debug, Default)]
 pub struct Stop(AtomicBool);
 
 impl Stop {
-    /// From now on.
+    /// Sets the flag.
     pub fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
+    /// Checks the flag.
+    ///
     /// # Errors
-    /// Nobody wants it any more.
+    /// The flag is set.
     pub fn check(&self) -> io::Result<()> {
         match self.0.load(Ordering::Relaxed) {
             true => Err(io::Error::other("it is not wanted any more")),
@@ -45,28 +47,28 @@ impl Stop {
     }
 }
 
-/// Gives a task a file of the cache, which it cannot write: by another name of it, or where the file systems
-/// are different, by a link to its name.
+/// Puts a file of the cache into a task's folder, which the task cannot write: by a hard link, or by a
+/// symbolic link if the file systems differ.
 ///
 /// # Errors
-/// The folder cannot be written, or nobody wants it any more.
+/// The folder cannot be written, or the work was stopped.
 pub fn link(object: &Path, target: &Path, stop: &Stop) -> io::Result<()> {
-    // Its folder may be gone.
+    // The task's folder may be gone.
     stop.check()?;
     make_parent(target)?;
     match fs::hard_link(object, target) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
-        // Another device, too many names, a file system without them.
+        // Another file system, too many names, or a file system without hard links.
         Err(_) => symlink(object, target),
         Ok(()) => Ok(()),
     }
 }
 
-/// Gives a task a file of the cache that it is only to read: as `share` does, or by a copy where this process acts as
-/// root and the file is small. Root can write to files that nobody may write, and other tasks have the same file.
+/// Puts a file of the cache into a task's folder for reading: by `share`, or by a copy if this process runs
+/// as root and the file is small. Root can write to read-only files, and other tasks use the same file.
 ///
 /// # Errors
-/// As those of [`copy`] and `share`.
+/// Those of [`copy`] and `share`.
 pub fn give(
     object: &Path,
     target: &Path,
@@ -87,16 +89,16 @@ fn give_to(
     }
     copy(object, target, stop)?;
     fs::set_permissions(target, fs::Permissions::from_mode(OBJECT_MODE))?;
-    // Without the mark it is taken for changed, and patterns of outputs mean it.
+    // Without the mark the file would count as changed, and patterns of outputs would match it.
     let _ = File::open(target).and_then(|file| file.set_modified(mark()));
     Ok(())
 }
 
-/// Gives a task a file of its own that it may change; where the file system can, it shares what is not changed.
-/// It is there as a whole or not at all.
+/// Puts a writable copy of a file into a task's folder; unchanged blocks are shared if the file system can do
+/// that. The copy is complete or does not exist.
 ///
 /// # Errors
-/// The disk fails or is full, or nobody wants it any more.
+/// The disk fails or is full, or the work was stopped.
 pub fn copy(object: &Path, target: &Path, stop: &Stop) -> io::Result<()> {
     stop.check()?;
     make_parent(target)?;
@@ -104,14 +106,14 @@ pub fn copy(object: &Path, target: &Path, stop: &Stop) -> io::Result<()> {
     let to = OpenOptions::new().write(true).create_new(true).mode(0o700).open(target)?;
     let copied = copy_contents(&from, &to, stop);
     if copied.is_err() {
-        // What stays goes with the task's folder.
+        // A copy that stays goes with the task's folder.
         let _ = fs::remove_file(target);
     }
     copied
 }
 
 fn copy_contents(from: &File, mut to: &File, stop: &Stop) -> io::Result<()> {
-    // SAFETY: two descriptors of ours.
+    // SAFETY: both descriptors are open files of ours.
     if unsafe { libc::ioctl(to.as_raw_fd(), libc::FICLONE, from.as_raw_fd()) } == 0 {
         return Ok(());
     }
@@ -121,10 +123,10 @@ fn copy_contents(from: &File, mut to: &File, stop: &Stop) -> io::Result<()> {
     Ok(())
 }
 
-/// Gives a task a file that all nodes see.
+/// Links a file of a shared file system into a task's folder.
 ///
 /// # Errors
-/// It is not there, or the folder cannot be written.
+/// The file does not exist, or the folder cannot be written.
 pub fn share(path: &Path, target: &Path) -> io::Result<()> {
     fs::metadata(path)?;
     make_parent(target)?;
@@ -135,11 +137,11 @@ fn make_parent(target: &Path) -> io::Result<()> {
     target.parent().map_or(Ok(()), private::make_folder)
 }
 
-/// Copies a file to where nodes see it: it is there whole, under its name, or not at all. Says what it holds. By that it
-/// is asked whether it is to be executable.
+/// Copies a file to a shared file system; under its name it is complete or does not exist. Returns its digest
+/// and size. `is_executable` decides by the digest.
 ///
 /// # Errors
-/// One of them cannot be read or written, or nobody wants it any more.
+/// A file cannot be read or written, or the work was stopped.
 pub fn deliver(
     from: &Path,
     to: &Path,
@@ -147,12 +149,12 @@ pub fn deliver(
     is_executable: impl FnOnce(&Digest) -> bool,
 ) -> io::Result<(Digest, u64)> {
     if !to.is_absolute() {
-        // It would be in whatever folder the pilot runs in, which is removed.
+        // The file would go to the pilot's working directory, which is removed.
         let why = "its path is not absolute: nodes know no base folder";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
     }
     let folder = to.parent().unwrap_or(Path::new("/"));
-    // For others to read, unlike what is ours: as programs make their folders.
+    // Created with the default permissions, because other users may read it.
     fs::create_dir_all(folder)?;
     let part = Beside(folder.join(format!("{}{:016x}", parts::prefix(), random())));
     let mut source = File::open(from)?;
@@ -176,23 +178,23 @@ pub fn deliver(
         file.set_permissions(fs::Permissions::from_mode(mode))?;
     }
     file.sync_all()?;
-    // That may have taken long, and others may have brought it since.
+    // The flush may have taken long, and another pilot may have delivered the file since.
     stop.check()?;
     fs::rename(&part.0, to)?;
     Ok((sha256, n_bytes))
 }
 
-/// Permissions of a file that may be executed by all who may read it.
+/// Returns permissions with execute permission for all who may read the file.
 pub fn executable(mode: u32) -> u32 {
     mode | (mode & 0o444) >> 2
 }
 
-/// A file that is not whole yet.
+/// An incomplete file.
 struct Beside(PathBuf);
 
 impl Drop for Beside {
     fn drop(&mut self) {
-        // It has another name if it is whole.
+        // A complete file has its final name by now.
         let _ = fs::remove_file(&self.0);
     }
 }
@@ -271,7 +273,7 @@ mod tests {
         assert_eq!(fs::read_dir(at("shared/results")).unwrap().count(), 1);
     }
 
-    /// A pipe is full before its reader has read all: whoever reads it then is in the middle of a file.
+    /// A full pipe: the copy is in the middle of the file when its reader blocks.
     #[test]
     fn of_what_is_not_wanted_any_more_nothing_is_left() {
         let folder = tempfile::tempdir().unwrap();

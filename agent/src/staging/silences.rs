@@ -1,4 +1,4 @@
-//! Servers, and files of theirs, that were given up for their silence: who asks for them next waits less.
+//! Servers and files that were given up for their silence; the next request for them waits a shorter time.
 
 use std::{
     collections::HashMap,
@@ -8,16 +8,16 @@ use std::{
 
 use super::lock;
 
-/// For as long as this.
+/// How long a silence counts.
 const KEPT_FOR: Duration = Duration::from_secs(300);
 
-/// Which, and when. A server is silent for all its files. A file is silent for itself: what else comes of its server
-/// says nothing of it.
+/// The silent servers and files, each with its time. A silent server counts for all its files. A silent file
+/// counts for itself only: other files of its server prove nothing about it.
 #[derive(Debug, Default)]
 pub(super) struct Silences(Mutex<HashMap<String, Instant>>);
 
 impl Silences {
-    /// This server was given up when it was asked for this file.
+    /// Notes that this server was given up when this file was requested.
     pub(super) fn note(&self, server: &str, file: &str) {
         let now = Instant::now();
         let mut silences = lock(&self.0);
@@ -25,13 +25,13 @@ impl Silences {
         silences.extend([server, file].map(|name| (name.to_owned(), now)));
     }
 
-    /// Whether one of them was given up, and not long ago.
+    /// Returns whether the server or the file was given up recently.
     pub(super) fn is_any(&self, server: &str, file: &str) -> bool {
         let silences = lock(&self.0);
         [server, file].iter().any(|name| silences.get(*name).is_some_and(|at| at.elapsed() < KEPT_FOR))
     }
 
-    /// The server, or the file, is silent no more.
+    /// Forgets the silence of a server or a file.
     pub(super) fn forget(&self, name: &str) {
         lock(&self.0).remove(name);
     }

@@ -1,4 +1,4 @@
-//! The stager against a manager of a few lines, which counts, lies and breaks off.
+//! The stager against a small manager that counts requests, sends wrong contents and breaks off.
 
 mod mover;
 mod network;
@@ -32,18 +32,18 @@ use scheduler::{
 use super::{Inputs, Moved, N_TRIES, Outputs, Reads, Stager, StagerSettings, cache::CachePlace, unread};
 use crate::sys::opened::testing::make_pipe;
 
-/// What it has, what was asked of it, and how many of the first answers go wrong.
+/// The objects of the manager, its requests, and the number of its first answers that go wrong.
 #[derive(Default)]
 struct Manager {
     objects: BTreeMap<String, Vec<u8>>,
     asked: Vec<String>,
-    /// Answers that are cut off in the middle.
+    /// Number of answers that are cut off in the middle.
     n_torn: u32,
-    /// Answers with other contents.
+    /// Number of answers with wrong contents.
     n_false: u32,
-    /// Objects for which there is no room.
+    /// Number of objects for which there is no room.
     n_full: u32,
-    /// It is of a version that knows packs.
+    /// Whether its version knows packs.
     knows_packs: bool,
 }
 
@@ -85,7 +85,7 @@ fn answer(stream: TcpStream, state: &Shared) {
     let mut words = line.split(' ');
     let (method, path) = (words.next().unwrap(), words.next().unwrap().to_owned());
     let name = path.rsplit('/').next().unwrap();
-    // The agent names the job of each file that it brings.
+    // The agent sends the job of each file.
     let name = if method == "PUT" { name.strip_suffix("?job=1").unwrap() } else { name }.to_owned();
     let mut state = state.lock().unwrap();
     state.asked.push(format!("{method} {}", &name[..4]));
@@ -130,7 +130,7 @@ fn answer(stream: TcpStream, state: &Shared) {
     }
     let head = format!("HTTP/1.1 {status}\r\ncontent-length: {n}\r\nconnection: close\r\n\r\n");
     let mut stream = reader.into_inner();
-    // Whoever is not interested any more hangs up.
+    // The agent may have closed the connection.
     let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&contents));
 }
 
@@ -220,7 +220,7 @@ fn many_small_files_come_in_a_pack_with_two_names_each_or_one_by_one_from_an_old
         let scene = Scene::new();
         scene.manager.lock().unwrap().knows_packs = knows_packs;
         let contents = |n: usize| format!("molecule {}", n / 2).into_bytes();
-        // Some are the same, some are a task's own, in several folders.
+        // Some files are the same, some are a task's own, in several folders.
         let input = |n: usize| TaskInput {
             to: format!("in/{}/{n}", n % 3).into(),
             from: format!("data/{n}"),
@@ -248,7 +248,7 @@ fn many_small_files_come_in_a_pack_with_two_names_each_or_one_by_one_from_an_old
             continue;
         }
         assert_eq!(asked, (1, 0), "both tasks need the same pack");
-        // Its name in the cache, and those in the folders of both tasks; tasks of root have copies.
+        // Names: in the cache, and in the folders of both tasks; tasks of root have copies.
         let facts = fs::metadata(scene.at("task1").join(&named[8].to)).unwrap();
         assert_eq!(facts.nlink(), if crate::sys::private::user() == 0 { 1 } else { 3 });
         let size = |n: usize| contents(n).len() as u64;
@@ -346,7 +346,7 @@ fn patterns_and_folders_of_outputs_are_delivered_with_all_that_they_mean() {
         fs::write(scene.at(name), name).unwrap();
     }
     fs::write(scene.at("outside"), "").unwrap();
-    // As it is brought: another name of what is in the cache.
+    // Like a staged input: a hard link to an object of the cache.
     let input = File::options().write(true).open(scene.at("task/in.txt")).unwrap();
     input.set_permissions(fs::Permissions::from_mode(super::cache::OBJECT_MODE)).unwrap();
     input.set_modified(super::cache::mark()).unwrap();
@@ -383,7 +383,7 @@ fn patterns_and_folders_of_outputs_are_delivered_with_all_that_they_mean() {
     fs::write(scene.at("task/in.txt"), "what the task has put in its place").unwrap();
     assert_eq!(left("", pattern("*.txt"), home(""), false), names(&["in.txt", "part1.txt", "part2.txt"]));
     assert_eq!(left("res", Some(Several::Folder), home("r"), false), names(&["r/a", "r/in/b"]));
-    // A folder under the name of a file is taken as one.
+    // A folder under the name of a file counts as a folder.
     assert_eq!(left("res", None, home("r"), false), names(&["r/a", "r/in/b"]));
     assert_eq!(left("res/", pattern("res/**b"), home("r"), false), names(&["r/in/b"]));
     assert_eq!(left("empty", Some(Several::Folder), home("r"), false), names(&[]));
@@ -448,14 +448,14 @@ fn what_cannot_be_delivered_is_told_with_the_reason_and_the_rest_is_delivered() 
             format!("r/x: it is a link to {}, {outside}", far("x")),
         ]
     );
-    // Of what a pattern does not mean nothing is said; of a folder it may mean something in.
+    // A file that the pattern does not match is not reported; a folder with possible matches is.
     let found = left("res/", Some(Several::Pattern("res/b*".into())), false).unwrap();
     assert_eq!(found.keys().collect::<Vec<_>>(), ["r/b"]);
     let found = left("res/", Some(Several::Pattern("res/**/y".into())), true).unwrap();
     assert_eq!(found.keys().collect::<Vec<_>>(), ["r/latest", "r/ref"]);
     let said = left("res/", Some(Several::Pattern("res/l?st".into())), false).unwrap_err().to_string();
     assert_eq!(said, "it has not left its output res/l?st: it is a link to nowhere, which does not exist");
-    // A link that is named itself is followed wherever it leads.
+    // A link that is itself the output is followed to any target.
     assert_eq!(left("res/x", None, false).unwrap()["r"], "");
     let said = left("lost", None, false).unwrap_err().to_string();
     assert_eq!(said, "it has not left its output lost: it is a link to nowhere, which does not exist");
@@ -513,7 +513,7 @@ fn outputs_are_executable_if_their_task_has_made_them_so() {
     ]
     .into_iter()
     .for_each(|(name, mode)| chmod(name, mode));
-    // Copies of inputs have their permissions.
+    // Copies of inputs have the permissions of the inputs.
     for (from, to) in [("tool", "tool-copy"), ("data", "data-copy")] {
         fs::copy(scene.at("task").join(from), scene.at("task").join(to)).unwrap();
     }
@@ -557,7 +557,7 @@ fn writable_inputs_of_other_tasks_are_executable_again_if_they_were() {
     let stager = scene.stager.as_ref().unwrap();
     stager.stage(task(1), 1, Inputs { takes: true, ..Inputs::default() }, scene.at("task"));
     scene.staged().unwrap();
-    // The task has changed it.
+    // The task has changed the file.
     fs::write(scene.at("task/in/data"), "better").unwrap();
     let files = ["tool", "in/data"].map(|name| {
         let to = OutputTarget::Home(name.into());
@@ -582,7 +582,7 @@ fn an_input_that_the_task_has_replaced_is_an_output_and_others_are_not() {
     let stager = scene.stager.as_ref().unwrap();
     stager.stage(task(1), 1, Inputs { takes: true, ..Inputs::default() }, scene.at("task"));
     scene.staged().unwrap();
-    // As `sed -i` does it: another file that has the same permissions.
+    // Like `sed -i`: another file with the same permissions.
     fs::write(scene.at("task/new"), "Molecules").unwrap();
     let mode = fs::metadata(scene.at("task/b.txt")).unwrap().permissions();
     fs::set_permissions(scene.at("task/new"), mode).unwrap();
@@ -642,7 +642,7 @@ fn what_tasks_take_is_told_of_some_while_it_is_asked_of_others() {
     assert_eq!([seen(), seen(), seen()], ["0-63", "64-127", "128-129"]);
 }
 
-/// Whoever runs this may read everything, so that no file can be closed to him.
+/// The test may run as root, who can read every file, so it tests the error directly.
 #[test]
 fn an_output_that_its_program_has_closed_is_the_programs_fault_and_not_the_nodes() {
     let kind = |kind: io::ErrorKind| unread("r/f", &io::Error::from(kind));
@@ -660,7 +660,7 @@ fn many_small_outputs_go_in_packs_or_one_by_one_to_an_older_manager() {
     for knows_packs in [true, false] {
         let scene = Scene::new();
         scene.manager.lock().unwrap().knows_packs = knows_packs;
-        // Some are the same, one is empty, one is too large for a pack, and together they are more than one has.
+        // Some files are the same, one is empty, one is too large for a pack; all need more than one pack.
         let contents = |n: usize| match n {
             0 => Vec::new(),
             1 => vec![1; 100 << 10],

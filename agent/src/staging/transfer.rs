@@ -1,5 +1,5 @@
-//! One file over the network: from the manager or an address into the cache, from a folder to the manager.
-//! Streams; whether to try again is for who asks.
+//! Transfers one file over the network: from the manager or an address into the cache, or from a folder to
+//! the manager or a store. Streams the contents; the caller decides about retries.
 
 pub(crate) mod netrc;
 pub(super) mod pace;
@@ -52,103 +52,106 @@ use crate::{
     sys::pin,
 };
 
-/// How long connecting may take.
+/// Time limit for connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Whoever sends nothing for so long sends no more.
+/// Time without data after which a download from the manager is given up.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
-/// Whoever takes nothing of a file for so long takes no more.
+/// Time without progress after which an upload is given up.
 const UPLOAD_PATIENCE: Duration = Duration::from_secs(120);
-/// The same of servers of the network, which are asked [`N_SILENT_MAX`] times.
+/// Time without data after which a server of the network is given up; it is asked [`N_SILENT_MAX`] times.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How often a server that sends nothing is asked for one file: a minute and a half, and pauses.
+/// The most requests to a silent server for one file: a minute and a half, and pauses.
 pub(super) const N_SILENT_MAX: u32 = 3;
-/// What was given up for its silence has a part of the time: a sixth.
+/// The next request to a silent server or for a silent file gets one of this many parts of the time.
 const SILENT_PART: u32 = 6;
-/// Who we are for servers of the network.
+/// The `User-Agent` for servers of the network.
 const USER_AGENT: &str = concat!("pilotfish/", env!("CARGO_PKG_VERSION"));
-/// Before more than this is sent, it is asked whether it is there.
+/// For files of this size and above, the manager is first asked whether it has them.
 const ASKED_BYTES_MIN: u64 = 1 << 20;
 
-/// Why another pilot does not give an object.
+/// The reason why another pilot does not send an object.
 #[derive(Debug)]
 pub enum NoGift {
-    /// It serves enough others now.
+    /// It is busy with other pilots.
     Busy,
-    /// It has it no more, or does not know us.
+    /// It does not have the object any more, or does not accept our token.
     None,
-    /// It cannot be reached, or broke off.
+    /// It cannot be reached, or the transfer broke off.
     Away(String),
-    /// This node's disk.
+    /// This node's disk fails.
     Disk(io::Error),
 }
 
-/// A download that broke off: what came of it, and what tells whether the rest is of the same file.
+/// A download that broke off, with the facts that identify the file's version.
 pub struct Partial {
     part: Part,
-    /// The file's `ETag` or `Last-Modified`; `None`: its SHA-256 is known, and tells.
+    /// The file's `ETag` or `Last-Modified`; `None`: its SHA-256 is known and identifies it.
     validator: Option<HeaderValue>,
-    /// Bytes of the whole file, if the server has said that.
+    /// Bytes of the whole file, if the server has sent that.
     n_total: Option<u64>,
 }
 
 impl Partial {
-    /// Whether a part that a server sends is the rest of this file. One that says nothing of its version may be of another.
+    /// Returns whether a range that a server sends is the rest of this file. A range without a version may be
+    /// of another file.
     fn goes_on_with(&self, range: &ContentRange, validator: Option<&HeaderValue>) -> bool {
         let differs = |ours: u64| range.n_total.is_some_and(|theirs| theirs != ours);
         let is_another = self.validator.as_ref().is_some_and(|ours| validator != Some(ours));
         range.begins_at == self.n_bytes() && !self.n_total.is_some_and(differs) && !is_another
     }
 
-    /// Bytes that are here.
+    /// Returns the number of bytes that are here.
     pub fn n_bytes(&self) -> u64 {
         self.part.n_bytes()
     }
 }
 
-/// Where a download goes, and where it goes on.
+/// The target of a download, and its earlier part.
 pub struct Download<'d> {
     /// The cache.
     pub cache: &'d Cache,
     /// Whether the file's SHA-256 is known.
     pub is_known: bool,
-    /// What came before; what came, if it breaks off again.
+    /// The part before the last break; after another break the new part.
     pub partial: &'d mut Option<Partial>,
-    /// Who wants to know how far it is.
+    /// Where to report the progress.
     pub progress: Option<&'d Progress>,
 }
 
-/// The ways to the manager and to the world.
+/// The HTTP clients for the manager and for servers of the network.
 pub struct Ways {
     manager: reqwest::Client,
     pub(super) world: reqwest::Client,
-    /// The same for files that are sent, which have no limit of time.
+    /// Clients for uploads, which have no time limit.
     manager_up: reqwest::Client,
     world_up: reqwest::Client,
-    /// Why nobody can be trusted there, on a node where that is so.
+    /// The reason why no server of the network can be trusted, on a node without certificate authorities.
     distrust: Option<String>,
     url: String,
-    /// The ways to other pilots.
+    /// The clients for other pilots.
     pub(super) peers: PeerClients,
-    /// Names and passwords for servers of the network.
+    /// File with names and passwords for servers of the network.
     pub(super) netrc: Option<PathBuf>,
-    /// How long a server of the network may send nothing.
+    /// Longest silence of a server of the network.
     pub(super) patience: Duration,
-    /// How long anybody may take nothing.
+    /// Longest upload without progress.
     pub(super) upload_patience: Duration,
-    /// What was given up for its silence.
+    /// Servers and files that were given up for their silence.
     pub(super) silences: Silences,
-    /// Which way requests to servers of the network go.
+    /// Redirections and proxies of requests to servers of the network.
     pub(super) routes: Routes,
 }
 
-/// For a task of the job, where it is known which.
+/// Returns the query for a place in a store, with the task if it is known.
 fn store_query((job, task): (JobId, Option<TaskId>), place: &str, way: StoreAccess) -> StoreQuery {
     StoreQuery { job, place: place.to_owned(), way, executable: false, task: task.map(|task| task.index) }
 }
 
 impl Ways {
+    /// Creates the clients.
+    ///
     /// # Errors
-    /// The manager's address is none.
+    /// The manager's address is invalid.
     pub fn new(url: &str, certificate_sha256: Option<&str>) -> Result<Ways, ClientError> {
         let routes = Routes::new();
         let builder = || {
@@ -163,16 +166,16 @@ impl Ways {
         };
         let manager = to_manager().read_timeout(READ_TIMEOUT).build().map_err(ClientError::Setup)?;
         let manager_up = to_manager().build().map_err(ClientError::Setup)?;
-        // Another one that was chosen before does as well.
+        // A provider that was installed before does as well.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        // Where a node has no authorities to trust, only what needs them fails.
+        // On a node without certificate authorities only https to servers of the network fails.
         let distrust = builder().build().err().map(|error| cause(&error));
         let to_world = || match distrust {
             None => builder(),
             Some(_) => builder().tls_backend_preconfigured(pin::tls_config([0; 32])),
         };
         let world = to_world().read_timeout(READ_TIMEOUT).build().map_err(ClientError::Setup)?;
-        // To follow a redirection would be to ask for a page instead of sending a file.
+        // A followed redirection would turn the upload into a request for a page.
         let world_up = to_world().redirect(Policy::none()).build().map_err(ClientError::Setup)?;
         let (netrc, peers, silences) = (netrc::path(), PeerClients::default(), Silences::default());
         Ok(Ways {
@@ -191,7 +194,7 @@ impl Ways {
         })
     }
 
-    /// A way to an address of the world, if that can be trusted.
+    /// Returns the client for an address, if the server can be trusted.
     fn trusted<'w>(&self, way: &'w reqwest::Client, url: &str) -> Result<&'w reqwest::Client, Trouble> {
         match &self.distrust {
             Some(why) if url.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https:")) => {
@@ -205,7 +208,7 @@ impl Ways {
         format!("{}{PILOT_OBJECTS_PATH}/{sha256}", self.url)
     }
 
-    /// What the manager has under this digest.
+    /// Downloads an object from the manager.
     ///
     /// # Errors
     /// See [`Trouble`].
@@ -228,10 +231,10 @@ impl Ways {
         }
     }
 
-    /// A pack of those of these files that the manager has.
+    /// Downloads a pack of those of these files that the manager has.
     ///
     /// # Errors
-    /// See [`Trouble`]. A manager of an older version gives none.
+    /// See [`Trouble`]. A manager of an older version has no packs.
     pub async fn pack_of_manager(&self, session: &str, sha256: &[Digest]) -> Result<Vec<u8>, Trouble> {
         let wanted = PackRequest { sha256: sha256.to_vec() };
         let request = self.manager.post(format!("{}{PILOT_PACKS_PATH}", self.url)).bearer_auth(session);
@@ -239,10 +242,10 @@ impl Ways {
         body(accepted(response, true, Wanted::Words).await?, PACK_BYTES_MAX).await
     }
 
-    /// Brings the manager a pack of small files.
+    /// Uploads a pack of small files to the manager.
     ///
     /// # Errors
-    /// See [`Trouble`]. A manager of an older version takes none.
+    /// See [`Trouble`]. A manager of an older version takes no packs.
     pub async fn pack_to_manager(
         &self,
         session: &str,
@@ -255,10 +258,10 @@ impl Ways {
         accepted(response, true, Wanted::Words).await.map(drop)
     }
 
-    /// What a task takes of what others have left, page by page.
+    /// Returns a page of the files that a task takes from other tasks.
     ///
     /// # Errors
-    /// See [`Trouble`]; also `Away` where the manager does not know yet that the task is this pilot's.
+    /// See [`Trouble`]; also `Away` if the manager does not know yet that the task is this pilot's.
     pub async fn taken(&self, session: &str, task: TaskId, from: TakenFrom) -> Result<TakenPage, Trouble> {
         let TaskId { job, index } = task;
         let TakenFrom { input, task } = from;
@@ -274,7 +277,7 @@ impl Ways {
     /// Tells the manager for which files tasks wait.
     ///
     /// # Errors
-    /// See [`Trouble`]. A manager of an older version does not take it.
+    /// See [`Trouble`]. A manager of an older version does not accept it.
     pub async fn tell_waits(&self, session: &str, waits: Vec<FileWait>) -> Result<(), Trouble> {
         let request = self.manager.post(format!("{}{PILOT_WAITS_PATH}", self.url)).bearer_auth(session);
         let response = request.json(&FileWaits { waits }).send().await;
@@ -282,7 +285,7 @@ impl Ways {
         accepted(response, true, Wanted::Words).await.map(drop)
     }
 
-    /// What is at a place in a store: from there, or by the manager.
+    /// Downloads a file from a place in a store: directly, or through the manager.
     ///
     /// # Errors
     /// See [`Trouble`].
@@ -305,7 +308,7 @@ impl Ways {
         stream(response, download, n_expected).await
     }
 
-    /// Brings a file to a place in a store.
+    /// Uploads a file to a place in a store.
     ///
     /// # Errors
     /// See [`Trouble`].
@@ -326,7 +329,7 @@ impl Ways {
         self.send_up(request, file, is_manager).await
     }
 
-    /// The address by which the store itself gives or takes it; `None`: the manager does.
+    /// Returns the store's own signed address for a transfer; `None`: the manager transfers the file.
     async fn way(&self, session: &str, query: &StoreQuery) -> Result<Option<String>, Trouble> {
         let url = self.with_query(PILOT_STORES_PATH, query)?;
         let request = self.manager.get(url).bearer_auth(session);
@@ -346,14 +349,14 @@ impl Ways {
             StoreAccess::Write => "write",
         };
         let mut query = vec![("job", job.to_string()), ("place", place.clone()), ("way", way.to_owned())];
-        // Managers of former versions do not know of these.
+        // Managers of older versions do not know these parameters.
         query.extend(executable.then(|| ("executable", "true".to_owned())));
         query.extend(task.map(|task| ("task", task.to_string())));
         Url::parse_with_params(&format!("{}{path}", self.url), query)
             .map_err(|error| Trouble::Lasting(error.to_string()))
     }
 
-    /// What another pilot has under this digest.
+    /// Downloads an object from another pilot.
     ///
     /// # Errors
     /// See [`NoGift`].
@@ -384,8 +387,9 @@ impl Ways {
         })
     }
 
-    /// What is at an address. A download that broke off goes on where the server can do that and the file is the same.
-    /// `file`: by which name it is remembered that it did not come, as addresses that are signed differ each time.
+    /// Downloads a file from an address. A broken download continues if the server supports it and the file
+    /// is the same. `file`: the name under which a failure is remembered, because signed addresses differ
+    /// each time.
     ///
     /// # Errors
     /// See [`Trouble`].
@@ -427,12 +431,12 @@ impl Ways {
         let response = response.map_err(|_| silent(&Pace::new(patience).words()))?;
         let response = response.map_err(|error| match error.is_builder() || error.is_redirect() {
             true => Trouble::Lasting(cause(&error)),
-            // Packets to it get lost.
+            // Packets to the server get lost.
             false if error.is_connect() && error.is_timeout() => silent("has taken no connection in time"),
             false => Trouble::Brief(cause(&error)),
         })?;
         let status = response.status();
-        // A login is not sent to where a server sends on to.
+        // A login is not sent to the target of a redirection.
         let answering = server_of(response.url().as_str());
         let is_known = login.is_some() && answering == server;
         let wanted = Wanted::File { is_part: is_begun(download.partial) };
@@ -467,7 +471,7 @@ impl Ways {
         }
     }
 
-    /// The name and the password for an address; one that has them in it needs none.
+    /// Returns the login for an address; none for an address that contains a login.
     fn login(&self, url: &str) -> Result<Option<netrc::Login>, String> {
         let url = Url::parse(url).ok().filter(|url| url.username().is_empty() && url.password().is_none());
         match url.as_ref().and_then(Url::host_str).zip(self.netrc.as_ref()) {
@@ -478,7 +482,7 @@ impl Ways {
         }
     }
 
-    /// Brings a file to the manager, unless it has it.
+    /// Uploads a file to the manager, unless the manager has it.
     ///
     /// # Errors
     /// See [`Trouble`].
@@ -509,12 +513,12 @@ impl Ways {
     }
 }
 
-/// Says for which job files are brought. A manager of an older version does not look at it.
+/// Returns the query with the job of a file. A manager of an older version ignores it.
 fn query_of(job: Option<JobId>) -> String {
     job.map_or_else(String::new, |job| format!("?job={job}"))
 }
 
-/// The host of an address, with its port, for people.
+/// Returns the host of an address with its port, for messages.
 fn server_of(url: &str) -> String {
     let url = Url::parse(url).ok();
     let host = url.as_ref().and_then(|url| Some((url.host_str()?, url.port())));
@@ -525,12 +529,12 @@ fn server_of(url: &str) -> String {
     }
 }
 
-/// Whether a download has broken off, and its rest is asked for.
+/// Returns whether a download has broken off and its rest is requested.
 fn is_begun(partial: &Option<Partial>) -> bool {
     partial.as_ref().is_some_and(|partial| partial.n_bytes() > 0)
 }
 
-/// Asks for the rest of what broke off, if it is of the same file.
+/// Adds the request for the rest of a broken download, on condition that the file is the same.
 fn going_on(request: RequestBuilder, partial: Option<&Partial>) -> RequestBuilder {
     let Some(Partial { part, validator, .. }) = partial.filter(|partial| partial.n_bytes() > 0) else {
         return request;
@@ -542,8 +546,8 @@ fn going_on(request: RequestBuilder, partial: Option<&Partial>) -> RequestBuilde
     }
 }
 
-/// Takes a response into what came before, or from the beginning. What breaks off is kept if the rest can be told to be
-/// of the same file.
+/// Reads a response as the rest of an earlier part, or from the beginning. A broken download is kept if its
+/// rest can be verified to be of the same file.
 async fn go_on(
     mut response: Response,
     download: Download<'_>,
@@ -560,7 +564,7 @@ async fn go_on(
             validator: before.validator.or(said),
             n_total: range.n_total.or(before.n_total),
         },
-        // Nothing is kept of what came before: the next try begins anew.
+        // The earlier part is dropped: the next attempt begins again.
         (Some(_), _) => {
             return Err(Trouble::Brief("the server sends another part than it was asked for".to_owned()));
         }

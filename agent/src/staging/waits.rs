@@ -1,5 +1,5 @@
-//! For which files tasks wait. The manager is told where that takes more than some seconds, for `explain task`: nothing is
-//! decided by it, and it may be lost.
+//! The files for which tasks wait. The manager is told about waits of more than a few seconds, for `explain
+//! task`. Nothing depends on these messages, and they may be lost.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -13,16 +13,16 @@ use tokio::{sync::Notify, time::sleep};
 
 use super::{Mover, lock};
 
-/// A transfer that takes longer is told.
+/// Duration of a wait after which the manager is told.
 const TOLD_AFTER: Duration = Duration::from_secs(3);
-/// How often it is looked what there is to tell.
+/// Interval between looks at the waits.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// How often it is told again: more often than the manager forgets it (`protocol::files::objects::WAITS_KEPT_S`).
+/// Interval between messages: shorter than the manager keeps them (`protocol::files::objects::WAITS_KEPT_S`).
 const TELL_EVERY: Duration = Duration::from_secs(8);
-/// When nothing came for so long, that is told.
+/// Time without data after which the message mentions it.
 const QUIET_AFTER: Duration = Duration::from_secs(5);
 
-/// How far one file is, for all tasks that wait for it.
+/// The progress of one file, for all tasks that wait for it.
 #[derive(Debug)]
 pub struct Progress {
     began_at: Instant,
@@ -42,14 +42,14 @@ impl Progress {
         Progress { began_at: now, state: Mutex::new(State { n_bytes: 0, came_at: now, trouble: None }) }
     }
 
-    /// So much more has come.
+    /// Adds received bytes.
     pub fn add(&self, n_bytes: u64) {
         let mut state = lock(&self.state);
         state.n_bytes += n_bytes;
         state.came_at = Instant::now();
     }
 
-    /// A try has failed, and another one follows.
+    /// Notes a failed attempt that will be retried.
     pub(super) fn note_trouble(&self, what: &str) {
         let mut state = lock(&self.state);
         (state.trouble, state.n_bytes) = (Some(what.to_owned()), 0);
@@ -75,7 +75,7 @@ impl Progress {
     }
 }
 
-/// All tasks of this pilot that wait for a file.
+/// All tasks of this pilot that wait for files.
 #[derive(Debug, Default)]
 pub(super) struct Waits {
     all: Mutex<All>,
@@ -97,7 +97,7 @@ struct Waiting {
     progress: Arc<Progress>,
 }
 
-/// A task waits for a file while this is there.
+/// A task's wait for a file; dropping it ends the wait.
 pub(super) struct Wait<'w> {
     waits: &'w Waits,
     number: Option<u64>,
@@ -113,7 +113,8 @@ impl Drop for Wait<'_> {
 }
 
 impl Waits {
-    /// This task waits for a file from now on. Those who wait for the same file are told the same of it: `key`.
+    /// Begins a task's wait for a file. Waits with the same `key` are for the same file and share its
+    /// progress.
     pub(super) fn begin(&self, task: Option<TaskId>, what: &str, key: Option<&Digest>) -> Wait<'_> {
         let mut all = lock(&self.all);
         let progress = match key {
@@ -145,7 +146,7 @@ impl Waits {
         !lock(&self.all).waiting.is_empty()
     }
 
-    /// What is to be told, tasks that wait for the same file together.
+    /// Returns the waits to report; tasks that wait for the same file are combined.
     fn told(&self, now: Instant) -> Vec<FileWait> {
         let all = lock(&self.all);
         let is_long = |waiting: &&Waiting| now.saturating_duration_since(waiting.since) >= TOLD_AFTER;
@@ -160,7 +161,7 @@ impl Waits {
 }
 
 impl Mover {
-    /// Tells the manager for which files tasks wait, for as long as there are any, and for ever.
+    /// Reports the files for which tasks wait to the manager, whenever there are any. Never returns.
     pub(super) async fn tell_waits(&self) {
         let (mut told_tasks, mut told_at) = (Vec::new(), Instant::now());
         loop {
@@ -175,7 +176,7 @@ impl Mover {
             }
             match self.ways.tell_waits(&self.session(), waits).await {
                 Ok(()) => (told_tasks, told_at) = (tasks, Instant::now()),
-                // A manager of before knows nothing of it, and one that is away will be told the next time.
+                // An older manager does not know the message; an absent one gets the next message.
                 Err(trouble) => {
                     tracing::debug!(?trouble, "the manager does not hear for which files tasks wait");
                     (told_tasks, told_at) = (tasks, Instant::now());

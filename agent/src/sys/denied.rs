@@ -1,4 +1,4 @@
-//! Why the account of this process is denied a path: which folder on the way does not let it in.
+//! Finds why the account of this process has no access to a path: the directory that it cannot enter.
 
 use std::{
     env,
@@ -10,11 +10,11 @@ use std::{
 
 use crate::sys::private;
 
-/// Advice for a user whose job names a folder that the account of its pilots cannot enter.
+/// Advice for a user whose job names a directory that the pilots' account cannot enter.
 const WAYS: &str = "let it in, or use `workdir: scratch` with `inputs` and `outputs`";
 
-/// A clause about a folder or file of a job that this process may not use: the account, and which folder it cannot
-/// enter, and what would be right. `None`: it was not denied.
+/// Returns a clause about a job's file or directory that this process may not use: the account, the directory
+/// that it cannot enter, and a way out. `None`: access was not denied.
 pub fn of_job(path: &Path, error: &io::Error) -> Option<String> {
     (error.raw_os_error() == Some(libc::EACCES)).then(|| {
         let account = account();
@@ -25,12 +25,12 @@ pub fn of_job(path: &Path, error: &io::Error) -> Option<String> {
     })
 }
 
-/// The same about a program: which folder on the way this process cannot enter. `None`: it can enter all of them.
+/// Returns the same for a program, without the advice. `None`: no directory on the path is closed.
 pub fn of_program(path: &Path) -> Option<String> {
     Some(format!("{} cannot enter {}", account(), barred(path)?))
 }
 
-/// The account that this process acts as.
+/// Returns a text for the account of this process.
 fn account() -> String {
     let uid = private::user();
     match env::var("USER").ok().filter(|name| !name.is_empty()) {
@@ -39,7 +39,7 @@ fn account() -> String {
     }
 }
 
-/// The first folder on the way to a path, itself included, that this process cannot enter.
+/// Returns the first directory on a path, itself included, that this process cannot enter.
 fn barred(path: &Path) -> Option<String> {
     let path = std::path::absolute(path).ok()?;
     let mut on_the_way: Vec<&Path> = path.ancestors().collect();
@@ -50,7 +50,7 @@ fn barred(path: &Path) -> Option<String> {
     Some(format!("{folder:?}{}", facts.unwrap_or_default()))
 }
 
-/// Whether this is a folder that is there and cannot be entered.
+/// Returns whether this is an existing directory that cannot be entered.
 fn is_barred(folder: &Path) -> bool {
     if fs::metadata(folder).is_ok_and(|facts| !facts.is_dir()) {
         return false;

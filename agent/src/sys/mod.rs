@@ -1,4 +1,4 @@
-//! Calls of the system for which the standard library has none.
+//! System calls that the standard library does not have.
 
 pub(crate) mod denied;
 pub(crate) mod opened;

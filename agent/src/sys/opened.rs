@@ -1,4 +1,5 @@
-//! Opening files that users name, without waiting for anybody: others would wait with whoever opens.
+//! Opens files that users name, without blocking: otherwise one such file would hold up all tasks of the
+//! thread.
 
 use std::{
     fs::{File, OpenOptions},
@@ -10,13 +11,13 @@ use std::{
     path::Path,
 };
 
-/// Opens a file; reading and writing it waits as usual.
+/// Opens a file; reads and writes block as usual.
 ///
 /// # Errors
-/// The system's; ENXIO also for each named pipe, which may have nobody at its other end, now or later.
+/// The system's error; ENXIO also for every named pipe, because its other end may never be opened.
 pub(crate) fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     let file = match options.custom_flags(libc::O_NONBLOCK).open(path) {
-        // A file server of this host has a lease on it, which the kernel takes back in time.
+        // A file server on this host has a lease on it, which the kernel takes back in time.
         Err(error) if error.kind() == io::ErrorKind::WouldBlock && path.is_file() => {
             options.custom_flags(0).open(path)?
         }
@@ -25,14 +26,14 @@ pub(crate) fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     if file.metadata()?.file_type().is_fifo() {
         return Err(io::Error::from_raw_os_error(libc::ENXIO));
     }
-    // SAFETY: no memory is passed. Of the flags that this sets none else was asked for.
+    // SAFETY: no memory is passed. It clears O_NONBLOCK; no other status flag was asked for.
     if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, 0) } < 0 {
         return Err(io::Error::last_os_error());
     }
     Ok(file)
 }
 
-/// What [`open`] has refused there, and what would be right.
+/// Returns a text on the file that [`open`] has refused, with a way out.
 pub(crate) fn refused(path: &Path) -> Option<&'static str> {
     let kind = path.metadata().ok()?.file_type();
     if kind.is_fifo() {
@@ -50,7 +51,7 @@ pub(crate) fn refused(path: &Path) -> Option<&'static str> {
 pub(crate) mod testing {
     use std::{ffi::CString, os::unix::ffi::OsStrExt, path::Path};
 
-    /// A file that nobody can open or read before somebody else writes to it.
+    /// Creates a pipe: to open or read it blocks until another process writes to it.
     pub(crate) fn make_pipe(path: &Path) {
         let path = CString::new(path.as_os_str().as_bytes()).unwrap();
         // SAFETY: a path that ends with NUL.

@@ -1,5 +1,5 @@
-//! Files that are not whole yet and lie beside those that they become. Their names say which process writes them, so that
-//! what one has left that was killed by force is removed by the next that writes to the folder.
+//! Incomplete files, each beside its final path. Their names identify the writing process, so that the next
+//! process that writes to the folder removes the files of killed ones.
 
 use std::{
     fs,
@@ -16,15 +16,16 @@ use crate::{
     sys::sha256,
 };
 
-/// One of another host, boot or container is left by a process that is no more if nobody has written to it for so long.
+/// Time without a write after which a part from another host, boot or container counts as left by an ended
+/// process.
 const LEFT_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
-/// Characters of the digest of a place.
+/// Number of characters of the digest of a place.
 const PLACE_CHARS: usize = 16;
 
-/// Returns the beginning of the names of this process's parts: `.pilotfish-PLACE-PID-START-`. The caller appends a suffix
-/// that no other part has.
+/// Returns the beginning of the names of this process's parts: `.pilotfish-PLACE-PID-START-`. The caller
+/// appends a unique suffix.
 pub fn prefix() -> String {
-    /// The process whose prefix was made last, as forked ones need another, and the prefix.
+    /// The last prefix, with its process: a forked process needs another one.
     static MADE: Mutex<Option<(u32, String)>> = Mutex::new(None);
     let pid = std::process::id();
     let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -40,18 +41,19 @@ pub fn prefix() -> String {
 
 fn prefix_of(proc: &Path, pid: u32) -> String {
     let start = i32::try_from(pid).ok().and_then(|pid| Stat::read(proc, pid)).map_or(0, |stat| stat.start);
-    // Where the system does not say, nothing can be told by anybody.
+    // Without a place from the system, nothing identifies the process.
     let place = place(proc).unwrap_or_else(|| "0".repeat(PLACE_CHARS));
     format!("{PART_PREFIX}{place}-{pid}-{start}-")
 }
 
-/// Where process ids mean the same, in short.
+/// Returns a short digest of the namespace of process ids: host, boot and container.
 fn place(proc: &Path) -> Option<String> {
     let place = leftovers::place(proc)?;
     Some(sha256::of(place.as_bytes()).to_string().chars().take(PLACE_CHARS).collect())
 }
 
-/// Removes from a folder the parts of this user's processes that are no more; says how many. Cost: one look at all names.
+/// Removes from a folder the parts of this user's processes that have ended; returns their number. Reads all
+/// names.
 pub fn remove_dead(folder: &Path) -> usize {
     let proc = Path::new("/proc");
     // SAFETY: no memory is passed.
@@ -118,7 +120,7 @@ mod tests {
         let days = |n: u32| SystemTime::now() - n * LEFT_AFTER - Duration::from_secs(60);
         for (name, written_at) in [
             (format!("{}a1", prefix()), days(9)),
-            // The number was given to another process since.
+            // The pid was given to another process meanwhile.
             (format!(".pilotfish-{here}-{pid}-{}-a1", start + 1), days(0)),
             (format!(".pilotfish-{elsewhere}-{pid}-{start}-a1"), days(0)),
             (format!(".pilotfish-{elsewhere}-{pid}-{start}-a2"), days(1)),

@@ -1,4 +1,4 @@
-//! TLS with one certificate: the one whose SHA-256 came with the join document or the access file.
+//! TLS with one accepted certificate: its SHA-256 came with the join document or the access file.
 
 use std::{error::Error, io, sync::Arc};
 
@@ -9,7 +9,7 @@ use rustls::{
     pki_types::{CertificateDer, ServerName, UnixTime},
 };
 
-/// A SHA-256 from its hexadecimal digits, with or without colons; `None` when it is not one.
+/// Parses the hexadecimal digits of a SHA-256, with or without colons; `None` for other texts.
 pub fn fingerprint(hex: &str) -> Option<[u8; 32]> {
     let digits: Vec<u32> =
         hex.chars().filter(|c| *c != ':').map(|c| c.to_digit(16)).collect::<Option<_>>()?;
@@ -17,13 +17,13 @@ pub fn fingerprint(hex: &str) -> Option<[u8; 32]> {
     if digits.len() == 64 { bytes.try_into().ok() } else { None }
 }
 
-/// A configuration that accepts the certificate with this SHA-256 and no other. Names, authorities and
-/// dates say nothing about a certificate that the manager made itself, so they are not asked.
+/// Returns a configuration that accepts the certificate with this SHA-256 and no other. The manager made the
+/// certificate itself, so names, authorities and dates prove nothing and are not checked.
 pub fn tls_config(pin: [u8; 32]) -> rustls::ClientConfig {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let verifier = Arc::new(Pinned { pin, provider: Arc::clone(&provider) });
     let builder = rustls::ClientConfig::builder_with_provider(provider);
-    // Ring has suites for both of these versions; the alternative is to refuse to start, which is what it means.
+    // Ring has suites for both of these versions, so this cannot fail.
     let builder = match builder.with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12]) {
         Ok(builder) => builder,
         Err(error) => unreachable!("ring supports TLS 1.2 and 1.3: {error}"),
@@ -81,14 +81,15 @@ impl ServerCertVerifier for Pinned {
     }
 }
 
-/// What was found and expected, if an error was caused by a certificate other than the pinned one.
+/// Returns the certificates that were found and expected, if an error comes from another certificate than the
+/// pinned one.
 pub fn mismatch(error: &(dyn Error + 'static)) -> Option<String> {
     let mut cause = Some(error);
     while let Some(error) = cause {
         if let Some(rustls::Error::General(what)) = error.downcast_ref() {
             return Some(what.clone());
         }
-        // The source of such an error is its content's source: the content itself would be passed over.
+        // The source of an `io::Error` is its content's source, so the content itself would be skipped.
         let content = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
         cause = match content {
             Some(content) => Some(content),

@@ -1,14 +1,14 @@
-//! Pipes that no program inherits.
+//! Pipes that programs do not inherit.
 
 use std::{
     io,
     os::fd::{FromRawFd, OwnedFd, RawFd},
 };
 
-/// A pipe with both ends closed on exec: (read, write).
+/// Returns a pipe with both ends closed on exec: (read, write).
 ///
 /// # Errors
-/// No descriptors left.
+/// There are no descriptors left.
 pub(crate) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut ends = [-1; 2];
     // SAFETY: room for two descriptors, owned by nobody else afterwards.
@@ -25,7 +25,7 @@ pub(crate) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
 /// # Errors
 /// The descriptor does not allow it.
 pub(crate) fn set_nonblocking(fd: RawFd) -> io::Result<()> {
-    // SAFETY: no memory is passed. Pipes of ours have no other status flags to keep.
+    // SAFETY: no memory is passed. The agent's pipes have no other status flags to keep.
     if unsafe { libc::fcntl(fd, libc::F_SETFL, libc::O_NONBLOCK) } < 0 {
         return Err(io::Error::last_os_error());
     }

@@ -1,6 +1,7 @@
-//! What keeps a pilot's files and processes from others: private folders, locks, and a memory that cannot be read.
+//! Protects a pilot's files and processes from other users and processes: private folders, locks, unreadable
+//! memory.
 //!
-//! What a pilot keeps (outputs in its spool, its log) is its user's own business on a shared disk.
+//! A pilot's files (outputs in its spool, its log) belong to its user alone, also on a shared disk.
 
 use std::{
     fs::{self, File},
@@ -11,26 +12,26 @@ use std::{
 
 pub use protocol::files::private::{file_options, make_folder};
 
-/// The user that this process acts as.
+/// Returns the user id as which this process acts.
 pub fn user() -> u32 {
     // SAFETY: no memory is passed.
     unsafe { libc::geteuid() }
 }
 
-/// Makes a pilot's folder, or takes one that is there, for this user only.
+/// Creates a pilot's folder, or takes over an existing one, for this user only.
 ///
 /// # Errors
-/// It cannot be made, is somebody else's, or others may have put something there.
+/// It cannot be created, belongs to another user, or other users may have written to it.
 pub fn take_folder(path: &Path) -> io::Result<()> {
     protocol::files::private::take_folder(path, user())
 }
 
-/// Keeps other processes of this user, such as tasks, from reading this one's memory and environment, where its tokens
-/// are, and from tracing it. The kernel then writes no core dump of it either. It does not hold against root, nor for
-/// programs that this process runs.
+/// Keeps other processes of this user, like tasks, from tracing this process and from reading its memory and
+/// environment, where its tokens are. The kernel then writes no core dump of it either. This does not protect
+/// from root, nor does it cover programs that this process runs.
 ///
-/// Where `/proc` shows users only processes that they may trace (`hidepid`), nothing is done: pilots of this user could
-/// not be found any more.
+/// Does nothing if `/proc` shows users only processes that they may trace (`hidepid`): pilots of this user
+/// could not be found any more.
 pub fn hide_memory() {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     if hides_processes(&mounts) {
@@ -40,8 +41,8 @@ pub fn hide_memory() {
     unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0) };
 }
 
-/// Whether `/proc` is mounted with `hidepid` other than 0, by the text of `mountinfo`: its fifth field is where, the
-/// last one how.
+/// Returns whether `/proc` is mounted with a `hidepid` other than 0, from the text of `mountinfo`: the fifth
+/// field is the mount point, the last one has the options.
 fn hides_processes(mounts: &str) -> bool {
     let proc = mounts.lines().rfind(|line| line.split(' ').nth(4) == Some("/proc"));
     let options = proc.and_then(|line| line.rsplit(' ').next()).unwrap_or_default();
@@ -51,17 +52,17 @@ fn hides_processes(mounts: &str) -> bool {
         .any(|how| !["0", "off"].contains(&how))
 }
 
-/// Takes a file for us alone, and for whoever inherits it; false when somebody else has it. Where locks do
-/// not work nobody has.
+/// Locks a file for this process and those that inherit it; returns false if another process has the lock.
+/// Returns true if locks do not work.
 pub fn lock(file: &File) -> bool {
     // SAFETY: no memory is passed.
     let result = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) };
     result == 0 || io::Error::last_os_error().kind() != io::ErrorKind::WouldBlock
 }
 
-/// Takes a file as [`lock`] does and waits for whoever has it, which must be for moments only.
+/// Locks a file like [`lock`], and waits for another holder, which must hold it only for moments.
 pub fn lock_patiently(file: &File) {
-    // SAFETY: no memory is passed. Where locks do not work there is nothing to wait for.
+    // SAFETY: no memory is passed. If locks do not work, it does not wait.
     while unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX) } != 0
         && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted
     {}
@@ -71,7 +72,7 @@ pub fn lock_patiently(file: &File) {
 pub(crate) mod testing {
     use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
-    /// Asserts that nobody but the owner may do anything with what is in a folder, and with itself.
+    /// Asserts that only the owner has access to a folder and to everything in it.
     pub(crate) fn assert_private(path: &Path) {
         let facts = fs::symlink_metadata(path).unwrap();
         assert_eq!(facts.permissions().mode() & 0o077, 0, "{path:?}");

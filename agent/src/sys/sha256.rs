@@ -1,19 +1,19 @@
-//! SHA-256 as the name of what was hashed.
+//! SHA-256 as the digest of contents.
 
 use ring::digest::{Context, SHA256, digest};
 use scheduler::digest::Digest;
 
-/// A hash that goes on with every piece; [`finished`] names the whole.
+/// Returns a hash to which pieces are added; [`finished`] returns its digest.
 pub fn begin() -> Context {
     Context::new(&SHA256)
 }
 
-/// Of all that was hashed.
+/// Returns the digest of all added pieces.
 pub fn finished(hash: Context) -> Digest {
     named(hash.finish())
 }
 
-/// Of these bytes.
+/// Returns the digest of `bytes`.
 pub fn of(bytes: &[u8]) -> Digest {
     named(digest(&SHA256, bytes))
 }

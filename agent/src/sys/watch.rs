@@ -1,4 +1,4 @@
-//! Waiting for the end of a process that is not our child.
+//! Waits for the end of a process that is not our child.
 
 use std::{
     io,
@@ -8,20 +8,20 @@ use std::{
 
 use tokio::io::{Interest, unix::AsyncFd};
 
-/// How often to look where the kernel has no pidfd.
+/// Interval between looks if the kernel has no pidfd.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Returns once the process has ended; at once if there is none.
+/// Waits until the process has ended; returns at once if there is none.
 pub async fn process_end(pid: u32) {
     // SAFETY: the AsyncFd owns the descriptor, which nobody else knows.
     let watch = |pidfd| unsafe { AsyncFd::register_with_interest(pidfd, Interest::READABLE) };
     match open(pid).and_then(|pidfd| watch(pidfd).map_err(io::Error::from)) {
         Ok(pidfd) => {
-            // An error means that it can be waited for no more; then it is as good as gone.
+            // After an error the process cannot be watched any more; it counts as ended.
             let _ = pidfd.readable().await;
         }
         Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
-        // Linux before 5.3.
+        // Linux before 5.3 has no pidfds.
         Err(_) => {
             while is_alive(pid) {
                 tokio::time::sleep(LOOK_INTERVAL).await;
@@ -43,7 +43,7 @@ fn open(pid: u32) -> io::Result<OwnedFd> {
 
 fn is_alive(pid: u32) -> bool {
     let Ok(pid) = i32::try_from(pid) else { return false };
-    // SAFETY: signal 0 sends nothing. Somebody else's process is alive too.
+    // SAFETY: signal 0 sends nothing. With EPERM the process exists, under another account.
     unsafe { libc::kill(pid, 0) == 0 || io::Error::last_os_error().raw_os_error() == Some(libc::EPERM) }
 }
 

@@ -1,6 +1,7 @@
-//! Options of a submission that say how much a pilot takes: budgets count what the fields of the platform say, so that
-//! these must say it. Knows nothing of other options. Those that keep other jobs away (`--exclusive`, `place=excl`,
-//! `node_usage = not_shared`) are the platform's own business: its `cores` are to be those of a node then.
+//! Options of a submission that set the size of a pilot. Budgets are computed from the platform's fields, so
+//! these fields must set it, not an option. Knows nothing of other options. Options that keep other jobs off
+//! the node (`--exclusive`, `place=excl`, `node_usage = not_shared`) are not checked here: the operator sets
+//! `cores` to those of a whole node then.
 
 use super::{PBS_FLAGS, SLURM_FLAGS, short_options};
 
@@ -8,7 +9,7 @@ const CORES: &str = "cores";
 const NODES: &str = "nodes";
 const WALLTIME: &str = "walltime";
 
-/// Long options of `sbatch`, their letters, and the fields.
+/// Long options of `sbatch`, their letters, and the platform's fields that set the same.
 const SLURM: [(&str, Option<char>, &str); 10] = [
     ("--nodes", Some('N'), NODES),
     ("--ntasks", Some('n'), CORES),
@@ -22,16 +23,17 @@ const SLURM: [(&str, Option<char>, &str); 10] = [
     ("--time", Some('t'), WALLTIME),
 ];
 
-/// What the fields of a platform say.
+/// The size of a pilot by the platform's fields.
 #[derive(Clone, Copy)]
 pub(crate) struct Said {
-    /// Of a pilot.
+    /// Cores of a pilot.
     pub(crate) cores: u32,
-    /// Where no walltime is said, no budget of core-hours can be.
+    /// Whether field `walltime` is set. Without it no budget of core-hours is possible.
     pub(crate) has_walltime: bool,
 }
 
-/// The field that says what an option says; `None`: it says nothing of the kind, or no more than the field.
+/// Returns the field that sets the same as `option`. Returns `None` if there is none, or if the option asks
+/// for no more than the field.
 pub(crate) fn field_of(adapter: &str, option: &str, said: Said) -> Option<&'static str> {
     let field = match adapter {
         "slurm" => of_slurm(option),
@@ -43,7 +45,7 @@ pub(crate) fn field_of(adapter: &str, option: &str, said: Said) -> Option<&'stat
     field.filter(|field| *field != WALLTIME || said.has_walltime)
 }
 
-/// Slurm takes long options that are shortened.
+/// Slurm accepts abbreviated long options.
 fn of_slurm(option: &str) -> Option<&'static str> {
     if option.starts_with("--") {
         let (word, _) = option.split_once([' ', '=']).unwrap_or((option, ""));
@@ -61,8 +63,8 @@ fn of_pbs(option: &str, said: Said) -> Option<&'static str> {
     resources.flat_map(|resources| resources.split(',')).find_map(|resource| of_resource(resource, said))
 }
 
-/// A resource of PBS, like `walltime=1:0:0`, `select=1:ncpus=32` or `nodes=2#shared`. TORQUE takes `procs=8` and
-/// `tasks=2:lprocs=4` from wherever there are some.
+/// Checks a resource of PBS, like `walltime=1:0:0`, `select=1:ncpus=32` or `nodes=2#shared`. TORQUE takes the
+/// cores of `procs=8` and `tasks=2:lprocs=4` from any nodes.
 fn of_resource(resource: &str, said: Said) -> Option<&'static str> {
     let (name, value) = resource.trim().split_once('=')?;
     let is_more = |number: &str| number.trim().parse::<u32>().is_ok_and(|n| n != 1);
@@ -87,7 +89,7 @@ fn of_resource(resource: &str, said: Said) -> Option<&'static str> {
     }
 }
 
-/// An option may be several words, and a resource goes by its shortcut, too.
+/// Checks an option of Grid Engine: it may be several words, and its resources may be written as shortcuts.
 fn of_grid_engine(option: &str) -> Option<&'static str> {
     let mut words = option.split_whitespace();
     let mut fields = Vec::new();
@@ -107,11 +109,11 @@ fn of_grid_engine(option: &str) -> Option<&'static str> {
     fields.into_iter().min()
 }
 
-/// `keyword = value`
+/// Checks an option `keyword = value`.
 fn of_loadleveler(option: &str, cores: u32) -> Option<&'static str> {
     let (keyword, value) = option.split_once('=')?;
     let value = value.trim().to_ascii_lowercase();
-    // Of `ConsumableCpus(8) ConsumableMemory(1 gb)`: 8.
+    // In `ConsumableCpus(8) ConsumableMemory(1 gb)` the number is 8.
     let has_more_than = |most: u32| {
         let (_, rest) = value.split_once("consumablecpus")?;
         let number = rest.trim_start().strip_prefix('(')?.split(')').next()?;
@@ -121,7 +123,7 @@ fn of_loadleveler(option: &str, cores: u32) -> Option<&'static str> {
         "node" => Some(NODES),
         "tasks_per_node" | "total_tasks" | "task_geometry" | "blocking" | "min_processors"
         | "max_processors" => Some(CORES),
-        // A pilot has as many tasks as cores.
+        // A pilot has one task of LoadLeveler per core.
         "resources" if has_more_than(1) == Some(true) => Some(CORES),
         "node_resources" if has_more_than(cores) == Some(true) => Some(CORES),
         "wall_clock_limit" => Some(WALLTIME),

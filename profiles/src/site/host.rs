@@ -1,21 +1,22 @@
-//! Hosts as operators write them for SSH: `[user@]host[:port]`, or `ssh://[user@]host[:port]`. Whatever `ssh HOST` takes
-//! is taken, but for a password, which ends up in arguments and messages.
+//! Hosts as operators write them for SSH: `[user@]host[:port]`, or `ssh://[user@]host[:port]`. Accepts the
+//! same hosts as `ssh HOST`, except for an address with a password, because addresses appear in arguments and
+//! messages.
 
 use serde::{Deserialize, Deserializer, de::Error};
 
 use crate::address::shown;
 
-/// What a host looks like, for messages.
+/// An example of a host, for messages.
 const EXAMPLE: &str = "write a host like `ada@login.centre.org` or a word of ~/.ssh/config";
-/// Letters that OpenSSH takes in no name of a user, and in none of a host, as shells know them.
+/// Shell characters that OpenSSH accepts neither in a user name nor in a host name.
 const OF_SHELLS: &str = "'`\";&<>|(){}";
 
-/// A host, as `[user@]host[:port]`.
+/// Reads a host, `[user@]host[:port]`.
 pub(crate) fn address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     checked(&String::deserialize(deserializer)?).map(Some).map_err(D::Error::custom)
 }
 
-/// Several of them.
+/// Reads a list of hosts.
 pub(crate) fn addresses<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     let addresses = Vec::<String>::deserialize(deserializer)?;
     if addresses.is_empty() {
@@ -24,12 +25,12 @@ pub(crate) fn addresses<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Ve
     addresses.iter().map(|address| checked(address).map_err(D::Error::custom)).collect()
 }
 
-/// A host that SSH takes, as `[user@]host[:port]`.
+/// Returns `text` as `[user@]host[:port]` if SSH accepts it.
 ///
 /// # Errors
-/// It is none, or has a password, which is not shown.
+/// The text is not a host, or it contains a password, which the message does not show.
 pub(crate) fn checked(text: &str) -> Result<String, String> {
-    // A password is told first, whatever else is wrong.
+    // A password is reported before any other error.
     without_password(text)?;
     let address = of_url(text)?;
     without_password(&address)?;
@@ -43,20 +44,21 @@ pub(crate) fn checked(text: &str) -> Result<String, String> {
     }
 }
 
-/// Whether OpenSSH takes this as the name of a user.
+/// Returns whether OpenSSH accepts `name` as a user name.
 fn is_user(name: &str) -> bool {
     let is_plain = |c: char| !c.is_control() && !OF_SHELLS.contains(c);
     let begins_an_option = name.split(char::is_whitespace).any(|word| word.starts_with('-'));
     !name.is_empty() && name.chars().all(is_plain) && !begins_an_option && !name.ends_with('\\')
 }
 
-/// Whether OpenSSH takes this as a host, with or without a port. What looks like an address of another kind is none.
+/// Returns whether OpenSSH accepts `host` as a host, with or without a port. Addresses with another scheme
+/// are refused.
 fn is_host(host: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_graphic() && !OF_SHELLS.contains(c) && !"$\\@".contains(c);
     !host.is_empty() && !host.starts_with('-') && !host.contains("//") && host.chars().all(is_plain)
 }
 
-/// Whether an address of SSH has no password in it.
+/// Refuses an address that contains a password.
 fn without_password(address: &str) -> Result<(), String> {
     let Some((user, host)) = address.rsplit_once('@').filter(|(user, _)| user.contains(':')) else {
         return Ok(());
@@ -71,16 +73,16 @@ fn without_password(address: &str) -> Result<(), String> {
     ))
 }
 
-/// The address `ssh://[user@]host[:port]` as `[user@]host[:port]`, with the user's name decoded as OpenSSH does it. What
-/// does not begin so stays as it is.
+/// Returns `ssh://[user@]host[:port]` as `[user@]host[:port]`, with the user name decoded like OpenSSH does
+/// it. Returns an address with another beginning as it is.
 ///
 /// # Errors
-/// It is an address that ssh(1) does not take: why, in words.
+/// The reason why ssh(1) does not accept the address.
 pub fn of_url(text: &str) -> Result<String, String> {
     let Some(rest) = text.strip_prefix("ssh://") else { return Ok(text.to_owned()) };
     let refused = |what: &str| Err(format!("found `{}`; {what}", shown(text).escape_debug()));
     let (user, place) = match rest.rsplit_once('@') {
-        // Parameters of the connection follow the name; ssh(1) leaves them out.
+        // Connection parameters follow the user name; ssh(1) ignores them.
         Some((user, place)) => (Some(user.split(';').next().unwrap_or(user)), place),
         None => (None, rest),
     };
@@ -101,7 +103,8 @@ pub fn of_url(text: &str) -> Result<String, String> {
     }
 }
 
-/// A name with `+` for a blank and `%40` for other letters. `None`: it is none.
+/// Decodes `+` (a blank) and `%40` (a byte in hexadecimal digits). Returns `None` if the name cannot be
+/// decoded.
 fn decoded(name: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(name.len());
     let mut rest = name.bytes();

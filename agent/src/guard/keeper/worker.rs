@@ -1,4 +1,4 @@
-//! The worker's side of its guard: whether it is there, and what it is told to remove.
+//! The worker's side of the guard: whether the guard is alive, and the folders that it is to remove.
 
 use std::{
     fs::File,
@@ -13,30 +13,30 @@ use std::{
 
 /// The guard of this process, if it is a worker; else 0.
 static GUARD: AtomicI32 = AtomicI32::new(0);
-/// The worker's end of a pipe to its guard: folders that are to go when it has ended, each with a NUL behind it.
+/// The worker's end of a pipe to its guard: folders to remove after the worker's end, each followed by a NUL.
 static LEFT: OnceLock<File> = OnceLock::new();
 
-/// This process is a worker from now on, with this guard.
+/// Makes this process a worker with this guard.
 pub(super) fn begin(guard: libc::pid_t, told: OwnedFd) {
     GUARD.store(guard, Ordering::Relaxed);
     LEFT.get_or_init(|| File::from(told));
 }
 
-/// The process id of the guard, if this process runs under one that is still there.
+/// Returns the process id of the guard, if this process has one that is alive.
 pub fn living_guard() -> Option<i32> {
     let guard = GUARD.load(Ordering::Relaxed);
     // SAFETY: no memory is passed.
     (guard > 0 && unsafe { libc::getppid() } == guard).then_some(guard)
 }
 
-/// Has the guard remove this folder of tasks when the worker has ended without having done so: it was killed.
+/// Lets the guard remove this folder if the worker ends without having removed it, because it was killed.
 pub fn leave_to_guard(folder: &Path) {
     tell_guard(folder.as_os_str().as_bytes());
 }
 
-/// Has the guard remove this cache then, with the folders above it that are empty, up to `top`.
+/// Lets the guard remove this cache then, with the empty folders above it, up to `top`.
 pub fn leave_cache_to_guard(top: &Path, root: &Path) {
-    // No path has two slashes in it once it is put together from its parts.
+    // A path that was put together from its components never contains two slashes in a row.
     let plain = |path: &Path| path.components().collect::<PathBuf>();
     let (top, root) = (plain(top), plain(root));
     if let Ok(below) = root.strip_prefix(&top) {
@@ -47,7 +47,7 @@ pub fn leave_cache_to_guard(top: &Path, root: &Path) {
 fn tell_guard(word: &[u8]) {
     if let Some(mut told) = LEFT.get() {
         let words = [word, b"\0"].concat();
-        // Without a guard it is for the next pilot.
+        // Without a guard the next pilot removes the folder.
         let _ = told.write_all(&words);
     }
 }

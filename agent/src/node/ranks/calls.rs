@@ -1,10 +1,11 @@
-//! Where scripts in Python, R, Perl and their like start programs: a text that a call, a list or a variable begins with.
+//! Finds where scripts in Python, R, Perl and similar languages start programs: in the first string literal
+//! of a call, a list or a variable.
 
 use protocol::job::script::commands::simple_commands;
 
 use crate::node::ranks::{Ranks, is_launcher, launched};
 
-/// Calls whose texts are for people, or that only look for a program.
+/// Calls whose strings are messages, or that only look for a program.
 const SAYING: [&str; 26] = [
     "add_argument",
     "cat",
@@ -33,12 +34,12 @@ const SAYING: [&str; 26] = [
     "write",
     "writeLines",
 ];
-/// Names that such a text is given by.
+/// Names of arguments whose strings are messages.
 const SAID_AS: [&str; 6] = ["description", "doc", "epilog", "help", "title", "usage"];
-/// Perl calls them without brackets.
+/// Functions that Perl calls without brackets.
 const CALLED_WITHOUT: [&str; 4] = ["exec", "system", "qw", "qx"];
 
-/// How many processes the first launcher that the script starts begins; `None`: it starts none.
+/// Returns the number of processes of the first launcher in the script; `None`: it starts none.
 pub(super) fn of_script(text: &str) -> Option<Ranks> {
     let mut at = 0;
     while let Some((literal, after)) = next_literal(text, at) {
@@ -54,14 +55,14 @@ pub(super) fn of_script(text: &str) -> Option<Ranks> {
 }
 
 struct Literal<'t> {
-    /// Where its first quote is.
+    /// Position of its first quote.
     from: usize,
     quote: &'static str,
     text: &'t str,
 }
 
-/// The next text in quotes from there, and where it ends. Comments are skipped. A quote without another one in its line
-/// is no text.
+/// Returns the next string literal from `from` on, and its end. Skips comments. A quote without a second one
+/// in its line begins no literal.
 fn next_literal(text: &str, from: usize) -> Option<(Literal<'_>, usize)> {
     let mut at = from;
     loop {
@@ -85,7 +86,7 @@ fn next_literal(text: &str, from: usize) -> Option<(Literal<'_>, usize)> {
     }
 }
 
-/// Where a text ends.
+/// Returns the end of a literal.
 fn end_of(text: &str, quote: &str) -> Option<usize> {
     let mut is_escaped = false;
     for (at, c) in text.char_indices() {
@@ -100,16 +101,17 @@ fn end_of(text: &str, quote: &str) -> Option<usize> {
     None
 }
 
-/// Whether a text that follows is the first thing that a call, a list or a variable gets.
+/// Returns whether a literal behind `before` is the first argument of a call, or begins a list or a
+/// variable's value.
 fn is_in_place(before: &str) -> bool {
-    // Letters directly before a text say of which kind it is.
+    // Letters directly before a literal are its prefix.
     let prefix = |c: char| "fFrRbBuU".contains(c);
     let plain = before.trim_end_matches(prefix);
     let is_prefix = before.len() - plain.len() <= 2 && !plain.ends_with(|c: char| is_of_name(c));
     let before = if is_prefix { plain } else { before };
     let line = before.trim_end_matches([' ', '\t']);
     match line.chars().next_back() {
-        // A text in a line of its own belongs to the list that is open.
+        // A literal on its own line belongs to the open list.
         Some('\n') => before.trim_end().ends_with(['(', '[']) && is_in_place(before.trim_end()),
         Some('(') => !is_saying(name_before(&line[..line.len() - 1])),
         Some('[') => {
@@ -121,7 +123,7 @@ fn is_in_place(before: &str) -> bool {
             let outer = &line[..line.len() - 1];
             !outer.ends_with(['=', '!', '<', '>']) && !SAID_AS.contains(&name_before(outer))
         }
-        // The arrow of R, and entries of tables.
+        // R's assignment, and entries of tables.
         Some('-') => line.ends_with("<-"),
         Some('>') => line.ends_with("=>"),
         Some(':') => true,
@@ -138,19 +140,19 @@ fn is_of_name(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// The name that a text ends with.
+/// Returns the name at the end of a text.
 fn name_before(text: &str) -> &str {
     let text = text.trim_end();
     text.get(text.trim_end_matches(is_of_name).len()..).unwrap_or_default()
 }
 
-/// Of a text that is a command, or of a list that begins with it.
+/// Returns the number of processes of a literal that is a command, or that begins a list with a command.
 fn of_literal(text: &str, literal: &Literal<'_>, after: usize) -> Option<Ranks> {
     if literal.text.contains(char::is_whitespace) {
         return launched(&simple_commands(literal.text));
     }
     let rest = text.get(after..)?;
-    // One name alone is a launcher of which the rest is said elsewhere.
+    // A single name may be a launcher whose options are elsewhere.
     let list = match rest.trim_start().starts_with(',') {
         true => rest.get(..end_of_list(rest))?,
         false => "",
@@ -158,12 +160,12 @@ fn of_literal(text: &str, literal: &Literal<'_>, after: usize) -> Option<Ranks> 
     let is_between = |c: char| c.is_whitespace() || ",()[]{}\"'`+;".contains(c);
     let words = list.split(is_between).filter(|word| !word.is_empty());
     let words: Vec<String> = std::iter::once(literal.text).chain(words).map(str::to_owned).collect();
-    // A list of names is no command.
+    // A list of launchers' names is no command.
     let is_of_names = is_launcher(literal.text) && words.get(1).is_some_and(|word| is_launcher(word));
     if is_of_names { None } else { launched(&[words]) }
 }
 
-/// Where the list ends that a text is in.
+/// Returns the end of the list around a literal.
 fn end_of_list(rest: &str) -> usize {
     let mut n_open = 0_usize;
     for (at, c) in rest.char_indices() {

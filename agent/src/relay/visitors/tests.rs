@@ -1,12 +1,12 @@
-//! A relay between visitors and a manager that says again what it hears, until it hears the last.
+//! A relay between visitors and a manager that echoes, until it gets `LAST`.
 
 use std::{fs, future::Future};
 
 use super::{super::serve, *};
 
-/// Longer than anything here takes on the slowest machine; only a failing test waits for it.
+/// Longer than any test takes on the slowest machine; only a failing test waits for it.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// After this the manager closes.
+/// The manager closes after this text.
 const LAST: &str = "last";
 
 async fn soon<T>(what: impl Future<Output = T>) -> T {
@@ -55,16 +55,16 @@ impl Relay {
     }
 }
 
-/// Whether the manager answers.
+/// Returns whether the manager answers.
 async fn is_answered(visitor: &mut TcpStream, words: &str) -> bool {
     let mut heard = vec![0; words.len()];
     let asked = visitor.write_all(words.as_bytes()).await;
     asked.is_ok() && soon(visitor.read_exact(&mut heard)).await.is_ok() && heard == words.as_bytes()
 }
 
-/// Waits until nothing more can come.
+/// Waits until the connection is closed or reset.
 async fn is_let_go(visitor: &mut TcpStream) {
-    // Closed or reset.
+    // A read returns the end of the stream or an error.
     assert!(!matches!(soon(visitor.read(&mut [0])).await, Ok(1..)), "nobody was to be answered");
 }
 
@@ -80,7 +80,7 @@ async fn flood_of_silent_visitors_ends_no_waiting_pilot_and_keeps_none_out() {
     let mut newcomer = relay.visit().await;
     assert!(is_answered(&mut newcomer, "late").await);
     assert!(is_answered(&mut waiting, "second").await, "it was answered before");
-    // Two of them have places.
+    // Two of them still have places.
     for stranger in &mut strangers[..18] {
         is_let_go(stranger).await;
     }
@@ -95,7 +95,7 @@ async fn when_all_are_served_newcomers_are_turned_away_until_one_goes() {
     is_let_go(&mut relay.visit().await).await;
     assert!(is_answered(&mut one, "one").await && is_answered(&mut other, "other").await);
     drop(one);
-    // Its end is heard in a moment.
+    // The relay notices the end after a moment.
     soon(async { while !is_answered(&mut relay.visit().await, "new").await {} }).await;
     assert!(is_answered(&mut other, "other").await);
 }
@@ -109,7 +109,7 @@ async fn whom_the_manager_has_left_holds_no_place() {
     assert!(is_answered(&mut relay.visit().await, "next").await);
 }
 
-/// Both ends of a connection.
+/// Returns both ends of a connection.
 async fn pair() -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let near = TcpStream::connect(listener.local_addr().expect("its address")).await.expect("a connection");
@@ -150,7 +150,7 @@ async fn visitors_that_vanish_are_noticed() {
     assert!(is_answered(&mut relay.visit().await, "begun").await);
     relay.serving.abort();
     assert!(relay.serving.await.is_err(), "it was ended");
-    // Its next visitor is ours.
+    // The next accepted connection is this one.
     let _visitor = std::net::TcpStream::connect(relay.listener.local_addr().expect("its address"));
     relay.listener.set_nonblocking(false).expect("it waits");
     let (accepted, _) = relay.listener.accept().expect("a visitor");

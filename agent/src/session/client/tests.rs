@@ -77,7 +77,7 @@ async fn answer_that_is_none_is_told() {
 
 #[tokio::test(flavor = "current_thread")]
 async fn nobody_listening_is_told_with_the_cause() {
-    // A port that was ours and is free again.
+    // A port that was bound here and is free again.
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);

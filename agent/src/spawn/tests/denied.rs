@@ -1,4 +1,4 @@
-//! Folders that are not for the account of the pilot.
+//! Folders that the pilot's account cannot enter.
 
 use std::{os::unix::fs::PermissionsExt, time::Instant};
 
@@ -22,18 +22,18 @@ fn start(launch: Launch) -> String {
     }
 }
 
-/// The message of a launch that fails. A thread that is not root launches; the account of other threads stays.
+/// Returns the message of a failed launch, from a thread that is not root; other threads keep their account.
 fn told(launch: Launch) -> String {
     let as_other = move || {
         let other = if private::user() == 0 { OTHER } else { libc::uid_t::MAX };
-        // SAFETY: no memory is passed. Unlike the function of libc the system call is for this thread alone.
+        // SAFETY: no memory is passed. Unlike libc's function, the system call changes this thread alone.
         assert_eq!(unsafe { libc::syscall(libc::SYS_setresuid, -1, other, -1) }, 0);
         format!("{}\nuid {}", start(launch), private::user())
     };
     std::thread::spawn(as_other).join().unwrap()
 }
 
-/// Whether the account is told by name depends on the variable `USER` of whoever runs the tests.
+/// Checks the message. It has the account's name only if the variable `USER` is set for the tests.
 fn is_told(launch: Launch, before: &str, after: &str) {
     let told = told(launch);
     let (told, uid) = told.rsplit_once("\n").unwrap();
@@ -63,7 +63,7 @@ fn folder_that_the_account_cannot_enter_is_named_with_the_account() {
     let program = inside.join("program");
     let launch = super::launch(1, &[&program.to_string_lossy()]);
     is_told(launch, &format!("{program:?}: Permission denied: "), &cannot);
-    // One that may be entered, but not be written in.
+    // A folder that may be entered but not written to.
     let sealed = top.path().join("sealed");
     fs::create_dir(&sealed).unwrap();
     set(&sealed, 0o555);

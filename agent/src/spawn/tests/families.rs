@@ -1,11 +1,11 @@
-//! Ended programs take all that they have started with them.
+//! Ending a program also ends all processes that it has started.
 
 use std::{ffi::CString, path::PathBuf, sync::Arc, time::Duration};
 
 use super::{Bench, Launch, Outcome, PATIENCE, ask, fs, is_alive, launch, shell};
 use crate::spawn::Ask;
 
-/// A fifo by which programs say who they are.
+/// A fifo by which programs send their process ids.
 struct Names {
     folder: tempfile::TempDir,
 }
@@ -22,7 +22,7 @@ impl Names {
         self.folder.path().join("names")
     }
 
-    /// A shell script that says its process id and stays, whoever asks it to end.
+    /// Returns a shell script that sends its process id and ignores SIGTERM.
     fn deaf(&self) -> String {
         format!(
             "sh -c \"trap '' TERM; echo \\$\\$ > {}; while :; do sleep 600; done\"",
@@ -30,7 +30,7 @@ impl Names {
         )
     }
 
-    /// A program in the environment of a task that runs in that slot of a pilot of this test's own.
+    /// Returns a program in the environment of a task that runs in this slot of the test's own pilot.
     fn task(&self, token: u64, slot: usize, script: &str) -> Launch {
         let mut task = Launch { token, slot, ..shell(script) };
         let keepers = format!("PILOTFISH_KEEPERS={}", self.folder.path().display());
@@ -44,7 +44,7 @@ impl Names {
     }
 }
 
-/// Whether a program that the script starts lives on when the script's own process was ended.
+/// Returns whether a program that the script starts is alive after the script's process was ended.
 fn outlives(script: impl Fn(&Names) -> String) -> bool {
     let bench = Bench::new();
     let names = Names::new(&bench);
@@ -59,7 +59,7 @@ fn outlives(script: impl Fn(&Names) -> String) -> bool {
     is_left
 }
 
-/// Kills what may be left of a test.
+/// Kills a process that a test may have left.
 fn kill(pid: &str) {
     // SAFETY: the test's own descendant; no memory is passed.
     unsafe { libc::kill(pid.trim().parse().unwrap(), libc::SIGKILL) };
@@ -86,7 +86,7 @@ fn ended_task_takes_what_was_orphaned_with_it() {
 fn time_limit_takes_all_too_and_asks_first() {
     let bench = Bench::new();
     let names = Names::new(&bench);
-    // It may be asked twice, by `timeout` too, and answers once.
+    // It may get SIGTERM twice, also from `timeout`, and answers once.
     let polite = format!(
         "trap 'trap \"\" TERM; echo bye; exit' TERM; echo $$ > {}; while :; do sleep 600 & wait; done",
         names.path().display()
@@ -133,6 +133,6 @@ fn resident_begins_again_when_its_family_is_gone() {
     assert_eq!((one.outcome, two.outcome), (Outcome::Killed, Outcome::Code(0)));
     assert!(!is_alive(&first) && is_alive(&second));
     bench.spawner.stop_resident(5);
-    // What a program that ended by itself leaves is the guard's.
+    // The guard ends the processes of a program that ended by itself.
     kill(&second);
 }

@@ -1,4 +1,4 @@
-//! Nothing that a task names, and nothing that hangs, makes others wait.
+//! No file that a task names, and no call that hangs, makes other tasks wait.
 
 use std::{
     fs::File,
@@ -11,7 +11,8 @@ use std::{
 use super::{Bench, Duration, Launch, Outcome, Output, PATIENCE, Spawner, fs, launch, run, shell};
 use crate::sys::opened::testing::make_pipe;
 
-/// Launches with this file in each place, one after another, each of which fails at once with the words; then others.
+/// Launches tasks with this file as each stream, one after another, which all fail at once with these words;
+/// then other tasks.
 fn is_refused(path: &Path, words: &str) {
     let bench = Bench::new();
     let file = || Output::File(path.to_owned());
@@ -36,7 +37,7 @@ fn a_pipe_in_the_place_of_a_file_is_refused_whoever_is_at_its_other_end() {
     let path = folder.path().join("pipe");
     make_pipe(&path);
     is_refused(&path, "a named pipe");
-    // On Linux this waits for nobody, and is a partner for readers and writers.
+    // On Linux this open does not block; the pipe has a reader and a writer then.
     let partner = File::options().read(true).write(true).open(&path).unwrap();
     is_refused(&path, "a named pipe");
     drop(partner);
@@ -77,13 +78,13 @@ fn a_file_that_somebody_has_a_lease_on_is_opened_when_it_is_given_back() {
     let path = folder.path().join("in");
     fs::write(&path, "hello").unwrap();
     let file = File::open(&path).unwrap();
-    // SAFETY: no memory is passed. The signal that tells of somebody who wants the file would end this process.
+    // SAFETY: no memory is passed. The signal of a lease break would end this process.
     let lease = |kind: libc::c_int| unsafe {
         libc::signal(libc::SIGIO, libc::SIG_IGN);
         libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, kind)
     };
     if lease(libc::F_WRLCK) < 0 {
-        return; // No file system for it.
+        return; // The file system has no leases.
     }
     let bench = Bench::new();
     bench.spawner.launch(Launch { stdin: Some(path), ..shell("cat") });
@@ -100,7 +101,7 @@ fn the_end_does_not_wait_for_a_thread_that_hangs() {
     let (busy_send, busy) = mpsc::channel();
     let (release, released) = mpsc::channel::<()>();
     let released = Mutex::new(released);
-    // Stands for an open that never returns.
+    // Stands for an `open` that never returns.
     let spawner = Spawner::start(2, move |_| {
         busy_send.send(()).unwrap();
         // It ends when the sender is dropped.

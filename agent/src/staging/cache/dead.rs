@@ -1,5 +1,5 @@
-//! What agents that are no more have left of caches: their folders in a cache that others use, and whole caches that were
-//! theirs alone.
+//! Leftovers of agents that have ended: their folders in a shared cache, and whole caches that were their
+//! own.
 
 use std::{
     fs::{self, OpenOptions},
@@ -10,25 +10,25 @@ use std::{
 use super::lock_all;
 use crate::{guard::leftovers, staging::family_of, sys::private};
 
-/// Removes folders of agents that are no more from a cache.
+/// Removes the folders of agents that have ended from a cache.
 pub(super) fn remove_users(users: &Path) {
     for entry in fs::read_dir(users).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let pid = name.to_str().and_then(|name| name.split('-').next()).unwrap_or_default();
-        // Where locks do not work nobody seems to have one. The number may be another process's by now.
+        // Without working locks no agent seems to hold one. The pid may belong to another process by now.
         let is_free = match OpenOptions::new().write(true).open(entry.path().join("alive")) {
             Ok(file) => private::lock(&file),
             Err(error) => error.kind() == io::ErrorKind::NotFound,
         };
         let is_gone = || !Path::new("/proc").join(pid).exists() || is_user_dead(&entry.path());
         if is_free && is_gone() {
-            // What stays is tried again by the next agent.
+            // The next agent tries again to remove the rest.
             let _ = fs::remove_dir_all(entry.path());
         }
     }
 }
 
-/// Says which process of which host uses a cache, for agents that look later.
+/// Returns the host and the processes that use a cache, for later agents.
 pub(super) fn keeper() -> String {
     format!("{} {}", host(), leftovers::keepers(None).unwrap_or_default())
 }
@@ -37,13 +37,13 @@ fn host() -> String {
     fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
 }
 
-/// Removes caches of killed pilots of this host, where each pilot has a cache of its own: an absolute path with `{tag}` in
-/// it. `tag` is this pilot's.
+/// Removes caches of killed pilots of this host, if each pilot has its own cache: `template` is an absolute
+/// path with `{tag}` in it. `tag`: this pilot's.
 pub fn remove_dead_caches(template: &str, tag: &str) {
     let Some((before, after)) = template.split_once("{tag}") else { return };
     let Some((folder, prefix)) = before.rsplit_once('/') else { return };
     let suffix = after.split('/').next().unwrap_or(after);
-    // Those of the same manager differ in the last number.
+    // Tags of the same manager differ in the last number.
     let family = family_of(tag);
     if family == tag {
         return;
@@ -59,13 +59,13 @@ pub fn remove_dead_caches(template: &str, tag: &str) {
     }
 }
 
-/// Whether a folder is that of a cache.
+/// Returns whether a folder is a cache.
 pub fn is_cache(root: &Path) -> bool {
     ["objects", "users"].iter().all(|folder| root.join(folder).is_dir())
 }
 
-/// Removes a cache if all agents that used it were killed, and were of this host; then also those folders above it that
-/// are empty, up to `top`.
+/// Removes a cache if all of its agents were killed and ran on this host; then also the empty folders above
+/// it, up to `top`.
 pub fn remove_if_dead(root: &Path, top: &Path) {
     if is_dead(root) {
         tracing::info!(folder = %root.display(), "removing the cache of a pilot that was killed");
@@ -73,7 +73,7 @@ pub fn remove_if_dead(root: &Path, top: &Path) {
     }
 }
 
-/// Removes a cache if nobody uses it any more.
+/// Removes a cache if no agent uses it.
 pub(super) fn remove_if_unused(root: &Path, top: &Path) {
     let Ok(_guard) = lock_all(root) else { return };
     if users(root).is_empty() {
@@ -82,20 +82,20 @@ pub(super) fn remove_if_unused(root: &Path, top: &Path) {
 }
 
 fn remove(root: &Path, top: &Path) {
-    // What stays is tried again by the next pilot.
+    // The next pilot tries again to remove the rest.
     let _ = fs::remove_dir_all(root);
     let above = root.ancestors().skip(1).take_while(|folder| folder.starts_with(top));
     above.for_each(|folder| _ = fs::remove_dir(folder));
 }
 
-/// Whether this is a cache whose agents were all killed, on this host.
+/// Returns whether this is a cache whose agents were all killed on this host.
 fn is_dead(root: &Path) -> bool {
     let users = users(root);
-    // A cache without users may be about to have one.
+    // A cache without users may be about to get one.
     is_cache(root) && !users.is_empty() && users.iter().all(|user| is_user_dead(user))
 }
 
-/// Whether the agent whose folder in a cache this is was of this host and is no more.
+/// Returns whether the agent with this folder in a cache ran on this host and has ended.
 fn is_user_dead(user: &Path) -> bool {
     let Ok(keeper) = fs::read_to_string(user.join("alive")) else { return false };
     keeper.split_once(' ').is_some_and(|(at, keepers)| at == host() && leftovers::are_gone(keepers))

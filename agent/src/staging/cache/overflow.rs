@@ -1,4 +1,5 @@
-//! Where files go when the cache's disk is full: a second cache in the pilot's own folder, which goes with the pilot.
+//! The overflow cache for a full cache disk: a second cache in the pilot's own folder, which is removed with
+//! the pilot.
 
 use std::{fs, io, os::unix::fs::MetadataExt, path::Path};
 
@@ -6,10 +7,10 @@ use super::{Cache, CachePlace, evict};
 use crate::{guard::keeper::worker, staging::is_full, sys::private};
 
 impl Cache {
-    /// Opens the cache in its folder; if that folder's disk is full, the one where files go then.
+    /// Opens the cache in its folder; if the disk of that folder is full, opens the overflow cache.
     ///
     /// # Errors
-    /// Neither can be made or written.
+    /// Neither folder can be created or written.
     pub fn open_anywhere(place: &CachePlace) -> io::Result<Cache> {
         let error = match Cache::open(place) {
             Err(error) if is_full(&error) => error,
@@ -27,21 +28,21 @@ impl Cache {
         Cache::open(&CachePlace { own: Some(folder.to_owned()), ..CachePlace::new(folder.to_owned(), None) })
     }
 
-    /// Makes room on a full disk, for who has found it full `n_before` times: what nobody uses goes, and the next time
-    /// all that comes goes elsewhere. False: there is no more room.
+    /// Makes room on a full disk, after it was found full `n_before` times before: first evicts unused
+    /// objects, the second time switches to the overflow cache. Returns false if there is no more room.
     pub fn find_room(&self, n_before: u32) -> bool {
         match n_before {
             0 => {
                 self.drop_unused();
                 true
             }
-            // It may have gone there since, as others have found the disk full.
+            // Another thread may have switched meanwhile.
             1 => self.use_overflow(),
             _ => false,
         }
     }
 
-    /// Does it again while the disk is full and room can be made.
+    /// Repeats the work while the disk is full and room can be made.
     ///
     /// # Errors
     /// Those of the work.
@@ -55,10 +56,10 @@ impl Cache {
         }
     }
 
-    /// From now on files go to the other place, if there is one on another file system.
+    /// Switches to the overflow cache for new files, if its folder is on another file system.
     fn use_overflow(&self) -> bool {
         let Some(folder) = &self.overflow else { return false };
-        // Held while it is made: whoever finds the disk full meanwhile uses the same.
+        // Held while the cache is opened: other threads that find the disk full use the same one.
         let _state = self.state();
         if self.second.get().is_some() {
             return true;
@@ -84,12 +85,12 @@ impl Cache {
         }
     }
 
-    /// The cache in the other place, if files go there.
+    /// Returns the overflow cache, if it is in use.
     pub(super) fn second(&self) -> Option<&Cache> {
         self.second.get().map(Box::as_ref)
     }
 
-    /// Has the guard remove a cache of this pilot alone, if the pilot is killed.
+    /// Lets the guard remove the cache if it is this pilot's own and the pilot is killed.
     pub(super) fn leave_to_guard(&self) {
         if let Some(top) = &self.own_top {
             worker::leave_cache_to_guard(top, &self.root);

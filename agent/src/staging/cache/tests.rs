@@ -1,4 +1,4 @@
-//! What must hold of the cache, whatever agents do at a time and whenever they are killed.
+//! The invariants of the cache, for concurrent agents that may be killed at any moment.
 
 use std::{
     collections::BTreeSet,
@@ -17,7 +17,7 @@ fn cache(folder: &Path, bytes_max: u64) -> Cache {
     Cache::open(&CachePlace::new(folder.to_owned(), Some(bytes_max))).unwrap()
 }
 
-/// Brings these bytes, and says what they hash to.
+/// Adds these bytes and returns their digest.
 fn bring(cache: &Cache, bytes: &[u8]) -> Digest {
     let mut part = cache.begin(bytes.len() as u64).unwrap();
     part.write(bytes).unwrap();
@@ -29,7 +29,7 @@ fn names(folder: &Path) -> Vec<String> {
     entries.map(|name| name.into_string().unwrap()).collect()
 }
 
-/// Makes an object one that was used so many seconds ago.
+/// Sets the last use of an object to `seconds` ago.
 fn age(folder: &Path, sha256: &Digest, seconds: u64) {
     let file = fs::File::open(folder.join("objects").join(sha256.to_string())).unwrap();
     let at = SystemTime::now() - Duration::from_secs(seconds);
@@ -65,7 +65,7 @@ fn threads_that_make_room_at_a_time_do_not_wait_for_each_other_for_ever() {
     std::thread::scope(|scope| {
         scope.spawn(|| (0..N_ROUNDS).for_each(|_| cache.drop_unused()));
         for _ in 0..N_ROUNDS {
-            // Counted anew, so that room is looked for in each round.
+            // Forces a count, so that room is made in each round.
             cache.state().is_stuck = false;
             cache.make_room(80);
         }
@@ -89,16 +89,16 @@ fn what_a_task_has_left_stays_where_it_was_made_and_is_looked_at_before_it_is_us
     let pin = cache.pin(&poses).unwrap().unwrap();
     assert_eq!(fs::read(&pin.path).unwrap(), b"poses");
     assert_eq!(fs::metadata(&pin.path).unwrap().permissions().mode() & 0o777, 0o500);
-    // What is here already is not replaced, whatever that file holds by now.
+    // An object that is already here is not replaced, even by a changed file.
     let (again, _) = left("again", b"other");
     assert!(cache.adopt(&again, 5, &poses).unwrap());
     assert_eq!(fs::read(&cache.pin(&poses).unwrap().unwrap().path).unwrap(), b"poses");
-    // It is not what it was when it was looked at.
+    // The file has changed since it was hashed.
     let (changed, scores) = left("changed", b"scores");
     fs::write(&changed, b"s").unwrap();
     assert!(cache.adopt(&changed, 6, &scores).unwrap());
     assert_eq!(cache.pin(&scores).unwrap(), None);
-    // Others have it, too; it is no file; it is too large.
+    // The file has another name; it is not a regular file; it is too large.
     let (shared, sha256) = left("shared", b"shared");
     fs::hard_link(&shared, folder.path().join("more")).unwrap();
     assert!(!cache.adopt(&shared, 6, &sha256).unwrap());
@@ -169,7 +169,7 @@ fn what_was_written_to_or_rotted_is_found_out_and_never_given_to_a_task() {
     assert_eq!(first.pin(&sha256).unwrap(), None);
     assert!(!object.exists());
     bring(&first, b"molecules");
-    // A disk that changes what it has leaves no time; whoever uses it for the first time reads it.
+    // A failing disk does not change the time; the first use of an agent reads the object.
     spoil(true);
     let second = cache(folder.path(), 1000);
     assert_eq!(second.pin(&sha256).unwrap(), None);
@@ -210,7 +210,7 @@ fn what_a_killed_agent_left_is_removed_and_what_a_living_one_has_stays() {
     let living = cache(folder.path(), 1000);
     let sha256 = bring(&living, b"molecules");
     living.pin(&sha256).unwrap().unwrap();
-    // Its process is no more, and nobody holds its lock.
+    // Its process has ended, and its lock is free.
     let dead = folder.path().join("users/4194305-0");
     fs::create_dir_all(dead.join("pins")).unwrap();
     for name in ["alive", "part-3", "pins/x"] {
@@ -221,7 +221,7 @@ fn what_a_killed_agent_left_is_removed_and_what_a_living_one_has_stays() {
     assert_eq!(names(&folder.path().join("users")).len(), 2);
     next.drop_unused();
     assert!(next.pin(&sha256).unwrap().is_some());
-    // One that ended after that is found when there must be room, and what it had in use goes.
+    // An agent that ended later is found when room is made, and its objects are evicted.
     let other = bring(&next, b"atoms");
     let late = folder.path().join("users/4194305-1");
     fs::create_dir_all(late.join("pins")).unwrap();
@@ -263,8 +263,8 @@ fn what_an_address_held_is_remembered() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Two agents with one folder bring, use and let go in any order: what is pinned can be read and is right,
-    /// and beside that the bound holds.
+    /// Two agents with one folder add, pin and unpin in any order: pinned objects can be read and are right,
+    /// and all others stay within the size limit.
     #[test]
     fn in_any_order_pins_are_good_and_the_rest_is_bounded(
         events in prop::collection::vec((0..3_u8, any::<bool>(), 0..12_u8), 1..80),
@@ -298,7 +298,7 @@ proptest! {
     }
 }
 
-/// How many objects were looked at to bring so many, one by one or in packs.
+/// Returns the number of looks at objects while `n` are added, one by one or in packs.
 fn n_looks(n: u32, bytes_max: u64, is_kept: bool, is_packed: bool) -> u64 {
     let folder = tempfile::tempdir().unwrap();
     let cache = cache(folder.path(), bytes_max);
@@ -322,7 +322,7 @@ fn n_looks(n: u32, bytes_max: u64, is_kept: bool, is_packed: bool) -> u64 {
 
 #[test]
 fn what_counting_costs_grows_as_the_number_of_objects_does_and_not_with_its_square() {
-    // A cache with room, one that is full, and one whose objects are all in use.
+    // A cache with room, a full one, and one whose objects are all in use.
     for (bytes_max, is_kept) in [(1 << 20, false), (1000, false), (1000, true)] {
         for is_packed in [false, true] {
             let (some, many) =
@@ -333,7 +333,7 @@ fn what_counting_costs_grows_as_the_number_of_objects_does_and_not_with_its_squa
     }
 }
 
-/// Files of packs are written under their names.
+/// Files of packs are written under their final names.
 #[test]
 fn a_file_of_a_pack_that_a_killed_agent_has_half_written_is_never_given_and_comes_anew() {
     let folder = tempfile::tempdir().unwrap();
@@ -348,7 +348,7 @@ fn a_file_of_a_pack_that_a_killed_agent_has_half_written_is_never_given_and_come
     let given = folder.path().join("given");
     assert!(cache.give(&half, |object| fs::hard_link(object, &given)).unwrap());
     assert_eq!(fs::read(&given).unwrap(), b"molecules");
-    // A pilot that only looks for it finds that it is not whole, too.
+    // A pilot that only looks for the object also finds it incomplete.
     assert_eq!(cache.pin(&other).unwrap(), None);
     assert!(!cache.has(&other));
 }
@@ -367,7 +367,7 @@ fn a_file_of_a_pack_is_taken_in_if_it_is_right_and_given_under_its_name_there_al
     let facts = fs::metadata(&target).unwrap();
     assert_eq!((facts.nlink(), facts.permissions().mode() & 0o777), (2, 0o500));
     assert!(give().is_err(), "something is there");
-    // What a task has is not removed to make room; what was written to is not given.
+    // An object in a task's folder is not evicted; one that was written to is not given.
     cache.drop_unused();
     assert!(cache.has(&sha256));
     fs::remove_file(&target).unwrap();
@@ -379,7 +379,7 @@ fn a_file_of_a_pack_is_taken_in_if_it_is_right_and_given_under_its_name_there_al
     assert!(!cache.has(&sha256));
 }
 
-/// A folder on another file system than that of temporary files, if there is one that anybody may write to.
+/// Returns a folder on another file system than that of temporary files, if there is one.
 fn elsewhere(here: &Path) -> Option<tempfile::TempDir> {
     use std::os::unix::fs::MetadataExt;
     let other = tempfile::tempdir_in("/dev/shm").ok()?;
@@ -448,7 +448,7 @@ fn a_pilots_own_cache_goes_with_it_and_those_of_killed_pilots_with_the_next_one(
     let killed = Cache::open(&own("pf1-2")).unwrap();
     let stranger = Cache::open(&own("pf2-2")).unwrap();
     bring(&killed, b"left");
-    // As if their processes had been others.
+    // Gives their processes another start time, as if they had ended.
     for cache in [&killed, &stranger] {
         let alive = cache.own.join("alive");
         let keeper = fs::read_to_string(&alive).unwrap();

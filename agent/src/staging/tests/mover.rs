@@ -1,4 +1,4 @@
-//! What brings and delivers, without the thread that it has otherwise.
+//! The mover without the stager's thread.
 
 use std::{
     collections::HashSet,
@@ -53,7 +53,7 @@ pub(super) fn mover(folder: &Path, url: &str) -> (Mover, mpsc::Receiver<Moved>) 
         shares: Arc::new(Semaphore::new(4)),
         turns: Mutex::default(),
         looked_into: Arc::default(),
-        // However slow the machine is.
+        // Longer than the test takes on any machine.
         missing_for: Duration::from_secs(3600),
         waits: Default::default(),
         executables: Arc::default(),
@@ -65,7 +65,7 @@ pub(super) fn mover(folder: &Path, url: &str) -> (Mover, mpsc::Receiver<Moved>) 
     (mover, heard)
 }
 
-/// Reads pipes that the loop itself writes to: if it waited for a reader, it would do so for ever.
+/// Reads pipes that the event loop itself writes to: if the loop waited for the read, it would wait for ever.
 #[test]
 fn what_keeps_a_disk_busy_keeps_no_transfer_waiting() {
     let (tell, heard) = mpsc::channel();
@@ -138,7 +138,7 @@ async fn an_agent_that_stands_still_with_the_right_to_fetch_is_not_waited_for() 
     let its = other.try_lock(&key).unwrap();
     assert!(its.is_some());
     assert!(mover.lock(&input, &key, Duration::ZERO).await.unwrap().is_none());
-    // That one has brought it, and goes on with another file.
+    // The other agent has brought the file and goes on with another one.
     let mut part = other.begin(6).unwrap();
     part.write(b"energy").unwrap();
     other.finish(part, Some(&key)).unwrap().unwrap();
@@ -147,7 +147,7 @@ async fn an_agent_that_stands_still_with_the_right_to_fetch_is_not_waited_for() 
     assert!(mover.lock(&input, &key, LOCK_PATIENCE).await.unwrap().is_some());
 }
 
-/// An address where everybody is hung up on, and how many have come.
+/// An address where each connection is closed at once, and the number of connections.
 fn deaf() -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("https://{}", listener.local_addr().unwrap());

@@ -1,4 +1,4 @@
-//! Files of servers of the network that break off, send nothing, have nothing, or ask who enters.
+//! Files of servers of the network that break off, send nothing, have no file, or need a login.
 
 use std::{
     fs,
@@ -31,7 +31,7 @@ use crate::{
 /// The heads of requests, in lower case.
 type Asked = Arc<Mutex<Vec<String>>>;
 
-/// A server whose answers are made from the request's number and head; an empty one: it sends nothing and waits.
+/// Starts a server that answers by the request's number and head; after an empty answer it stays silent.
 fn server(answer: impl Fn(usize, &str) -> Vec<u8> + Send + 'static) -> (String, Asked) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/data", listener.local_addr().unwrap());
@@ -45,7 +45,7 @@ fn server(answer: impl Fn(usize, &str) -> Vec<u8> + Send + 'static) -> (String, 
             asked.push(head);
             match answer(asked.len() - 1, &asked[asked.len() - 1]) {
                 bytes if bytes.is_empty() => silent.push(stream),
-                // Whoever is not interested any more hangs up.
+                // The agent may have closed the connection.
                 bytes => _ = stream.write_all(&bytes),
             }
         }
@@ -70,12 +70,12 @@ fn input(from: &str, sha256: Option<Digest>) -> TaskInput {
     TaskInput { to, from, source: Source::Url, sha256, bytes: None, writable: false, executable: false }
 }
 
-/// What a job's input brings: its contents, or why it brings none.
+/// Returns the contents of a job's input, or the reason of the failure.
 async fn brought(mover: &Mover, job: u64, input: &TaskInput) -> Result<Vec<u8>, String> {
     brought_of(mover, (job, 0), input).await
 }
 
-/// The same of a job that has drawn a number.
+/// Returns the same for a job with a random number.
 async fn brought_of(mover: &Mover, (job, drawn): (u64, u64), input: &TaskInput) -> Result<Vec<u8>, String> {
     let held = Arc::new(Held::new(&mover.cache).drawn(drawn));
     match mover.bring(JobId(job), input, &held).await {
@@ -91,19 +91,19 @@ fn scene(folder: &Path) -> (Mover, mpsc::Receiver<super::Moved>) {
     (mover, heard)
 }
 
-/// Where a request wants a file from.
+/// Returns the position from which a request wants a file.
 fn from_of(head: &str) -> Option<usize> {
     let range = head.lines().find_map(|line| line.strip_prefix("range: bytes="))?;
     range.strip_suffix('-')?.parse().ok()
 }
 
-/// A date that tells one version from another, as the answer is a second younger, and one that does not.
+/// A date that identifies a version, because the answer is a second younger, and one that does not.
 const STRONG_DATE: &str =
     "date: Mon, 02 Mar 2026 12:00:01 GMT\r\nlast-modified: Mon, 02 Mar 2026 12:00:00 GMT\r\n";
 const WEAK_DATE: &str =
     "date: Mon, 02 Mar 2026 12:00:00 GMT\r\nlast-modified: Mon, 02 Mar 2026 12:00:00 GMT\r\n";
 
-/// A server of a file that breaks off its first answer in the middle, and of which there is another version then if
+/// Starts a server that breaks off its first answer in the middle; afterwards its file has another version if
 /// `changes`.
 fn breaking(headers: &'static str, changes: bool) -> (String, Asked, Vec<u8>, Vec<u8>) {
     let old: Vec<u8> = (0..40_000_u32).map(|n| (n % 251) as u8).collect();
@@ -156,19 +156,19 @@ async fn a_file_that_changes_or_that_nothing_tells_apart_is_fetched_from_its_beg
     }
 }
 
-/// The rest that a server sends may be less than was asked for, or of another version, whatever `If-Range` says.
+/// The rest that a server sends may be shorter than requested, or of another version in spite of `If-Range`.
 #[tokio::test(flavor = "current_thread")]
 async fn what_a_server_sends_as_the_rest_is_taken_only_if_it_is() {
     let old: Vec<u8> = (0..40_000_u32).map(|n| (n % 251) as u8).collect();
     let new: Vec<u8> = old.iter().map(|byte| byte ^ 1).collect();
-    // What the second answer says of itself, bytes of it, and which requests there are.
+    // The second answer's version, total size and bytes; the expected contents; the expected requests.
     for (etag, total, n_bytes, expected, ranges) in [
         ("\"a\"", "40000", 20_000, &old, vec![None, Some(20_000)]),
         ("\"a\"", "*", 20_000, &old, vec![None, Some(20_000)]),
         ("\"a\"", "40000", 100, &old, vec![None, Some(20_000), Some(20_100)]),
         ("\"a\"", "*", 100, &old, vec![None, Some(20_000), Some(20_100)]),
         ("\"b\"", "40000", 20_000, &new, vec![None, Some(20_000), None]),
-        // It says nothing of its version.
+        // The answer does not name its version.
         ("", "40000", 20_000, &new, vec![None, Some(20_000), None]),
         ("\"a\"", "39999", 19_999, &new, vec![None, Some(20_000), None]),
     ] {
@@ -196,7 +196,7 @@ async fn what_a_server_sends_as_the_rest_is_taken_only_if_it_is() {
     }
 }
 
-/// A server that always breaks off, and whose rests say nothing of their version, is not asked for ever.
+/// A server that always breaks off and does not name the version of the rest is not asked for ever.
 #[tokio::test(flavor = "current_thread")]
 async fn a_server_that_always_breaks_off_is_given_up() {
     const N_BYTES: usize = 4 << 20;
@@ -235,7 +235,8 @@ async fn an_answer_that_holds_no_file_is_none() {
     }
 }
 
-/// The manager signs addresses of a store, and the store sends on to a page, or promises something.
+/// The manager signs addresses of a store, and the store redirects to a page, or only promises to store the
+/// file.
 #[tokio::test(flavor = "current_thread")]
 async fn a_file_is_delivered_only_where_the_store_says_that_it_has_it() {
     for (status, expected) in [
@@ -268,14 +269,14 @@ async fn a_file_is_delivered_only_where_the_store_says_that_it_has_it() {
     }
 }
 
-/// A cache may outlive the store of the manager, whose successor begins with job 1 at the same address; and one that was
-/// put back has forgotten jobs, and may give their numbers to others.
+/// A cache may outlive the manager's store, and the next store begins with job 1 at the same address. A store
+/// that was restored from a backup has forgotten jobs, and may assign their ids again.
 #[tokio::test(flavor = "current_thread")]
 async fn a_job_of_another_store_does_not_read_what_one_of_its_number_has_fetched() {
     let folder = tempfile::tempdir().unwrap();
     let (url, asked) = server(|n, _| answer("200 OK", "", 1, n.to_string().as_bytes()));
     let (missing, asked_in_vain) = server(|_, _| answer("404 Not Found", "", 0, b""));
-    // A manager that is started again with its store has the same jobs, at whatever address.
+    // A manager that restarts with its store has the same jobs, also at another address.
     for (tag, manager, drawn, came) in [
         ("pf1-1", "http://127.0.0.1:1", 5, "0"),
         ("pf1-7", "http://127.0.0.1:2", 5, "0"),
@@ -294,7 +295,7 @@ async fn a_job_of_another_store_does_not_read_what_one_of_its_number_has_fetched
     assert_eq!([asked.lock().unwrap().len(), asked_in_vain.lock().unwrap().len()], [4, 4]);
 }
 
-/// What is learned for one task counts for all that wait for the same.
+/// The result for one task counts for all tasks that wait for the same file.
 #[tokio::test(flavor = "current_thread")]
 async fn tasks_that_wait_for_one_file_give_it_up_together() {
     let folder = tempfile::tempdir().unwrap();
@@ -312,12 +313,12 @@ async fn tasks_that_wait_for_one_file_give_it_up_together() {
             assert!(why.as_ref().is_err_and(|why| why.contains(words)), "{why:?}");
         }
         let n_asked = || asked.lock().unwrap().len();
-        // On a busy machine a request may be given up before it is sent.
+        // On a busy machine the agent may give up a request before sending it.
         match is_silent {
             true => assert!((1..=N_SILENT_MAX as usize).contains(&n_asked()), "{}", n_asked()),
             false => assert_eq!(n_asked(), N_TRIES as usize),
         }
-        // Who comes later finds out for himself whether the server is there again.
+        // A later task asks the server again.
         brought(&mover, 1, &input).await.unwrap_err();
         assert!(is_silent || n_asked() == 2 * N_TRIES as usize, "{}", n_asked());
         assert!(mover.turns.lock().unwrap().values().all(|turn| turn.strong_count() == 0));
@@ -341,7 +342,7 @@ async fn pilots_of_a_node_give_up_a_silent_server_together() {
     for why in futures_util::future::join_all(all).await {
         assert!(why.as_ref().is_err_and(|why| why.contains("has sent nothing for 0.2 s")), "{why:?}");
     }
-    // Each for itself would ask three times.
+    // Separately, each pilot would ask three times.
     let n_asked = asked.lock().unwrap().len();
     assert!(n_asked <= 3 * N_SILENT_MAX as usize, "{n_asked}");
 }
@@ -360,7 +361,7 @@ async fn a_file_that_is_not_there_is_asked_for_once_for_a_job() {
     }
 }
 
-/// Somebody may have brought it there meanwhile.
+/// The file may have been put there meanwhile.
 #[tokio::test(flavor = "current_thread")]
 async fn a_file_that_was_not_there_is_asked_for_again_ten_seconds_later() {
     let folder = tempfile::tempdir().unwrap();
@@ -407,7 +408,7 @@ async fn a_server_that_sends_nothing_is_named_and_waited_for_a_few_times_and_the
     let (mut mover, _heard) = scene(folder.path());
     let patience = Duration::from_millis(60);
     mover.ways.patience = patience;
-    // The kernel takes connections, and nobody answers.
+    // The kernel accepts connections, and no answer comes.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let name = listener.local_addr().unwrap().to_string();
@@ -417,11 +418,11 @@ async fn a_server_that_sends_nothing_is_named_and_waited_for_a_few_times_and_the
     let why = brought(&mover, 1, &input(&url, None)).await.unwrap_err();
     assert_eq!(why, format!("input in from {url}: {name} has sent nothing for 0.06 s"));
     assert!(began.elapsed() >= N_SILENT_MAX * patience, "it has waited a few times");
-    // On a busy machine a request may be given up before it is sent, and the next one has its connection.
+    // On a busy machine the agent may give up a request before sending it, and reuse its connection.
     let held = connections();
     assert!((1..=N_SILENT_MAX as usize).contains(&held.len()), "{held:?}");
     for n in 1..=2 {
-        // Whatever is asked of it next, it has less time, and one try.
+        // The next request for any file has less time, and one attempt.
         let other = format!("{url}-{n}");
         let why = brought(&mover, 2, &input(&other, None)).await.unwrap_err();
         assert_eq!(why, format!("input in from {other}: {name} has sent nothing for 0.01 s"));
@@ -430,7 +431,7 @@ async fn a_server_that_sends_nothing_is_named_and_waited_for_a_few_times_and_the
     }
 }
 
-/// A stalled file would else cost the whole time at each attempt, as long as others come from its server.
+/// Otherwise a stalled file would cost the whole time at each attempt while its server sends other files.
 #[tokio::test(flavor = "current_thread")]
 async fn a_file_that_did_not_come_has_less_time_whatever_else_comes_of_its_server() {
     let folder = tempfile::tempdir().unwrap();
@@ -456,7 +457,7 @@ async fn a_file_that_did_not_come_has_less_time_whatever_else_comes_of_its_serve
     assert!(!mover.ways.silences.is_any(name, &late), "it is as any other");
 }
 
-/// Names of hosts that nobody knows, which is never said.
+/// A name server that never answers.
 struct NoAnswer;
 
 impl Resolve for NoAnswer {
@@ -465,7 +466,7 @@ impl Resolve for NoAnswer {
     }
 }
 
-/// As behind a firewall that drops what is sent.
+/// Like behind a firewall that drops packets.
 #[tokio::test(flavor = "current_thread")]
 async fn a_server_that_takes_no_connection_is_given_up_as_one_that_sends_nothing() {
     let folder = tempfile::tempdir().unwrap();
@@ -486,7 +487,7 @@ async fn where_a_server_sends_on_to_and_the_proxy_are_named_and_no_password_of_t
     let (last, _) = server(|_, _| answer("404 Not Found", "", 0, b""));
     for (end, words) in [
         (last.as_str(), "the server answers 404 Not Found"),
-        // Nobody is there.
+        // No server listens here.
         ("http://127.0.0.1:1/data", "Connection refused (os error 111)"),
     ] {
         let location = end.replace("http://", "http://ann:hush@");
@@ -524,7 +525,7 @@ async fn who_enters_a_server_stands_in_netrc_and_in_no_message() {
     let why = brought(&mover, 2, &input(&url, None)).await.unwrap_err();
     assert!(why.contains("401 Unauthorized; the name or the password for 127.0.0.1:"), "{why}");
     assert!(why.contains("netrc, where pilots run, is wrong") && !why.contains("hust"), "{why}");
-    // A job of an older version may have it in the address.
+    // A job of an older version may have the login in the address.
     let old = url.replace("http://", "http://ann:wrong@");
     let why = brought(&mover, 1, &input(&old, None)).await.unwrap_err();
     assert!(why.starts_with("input in from http://…@127.0.0.1:") && !why.contains("wrong"), "{why}");
@@ -561,7 +562,7 @@ async fn what_leads_nowhere_is_asked_for_once_and_told_in_words() {
         assert!(why.contains(expected), "{location}: {why}");
         assert_eq!(asked.lock().unwrap().len(), 1, "{location}");
     }
-    // One that sends on for ever.
+    // A server that redirects for ever.
     let folder = tempfile::tempdir().unwrap();
     let (mover, _heard) = scene(folder.path());
     let (url, asked) = server(|_, _| answer("302 Found", "location: /data\r\n", 0, b""));
@@ -580,7 +581,7 @@ async fn tls_with_a_server_that_speaks_none_is_told_in_words() {
     assert!(why.contains("the server does not speak TLS at this port; is http:// meant"), "{why}");
 }
 
-/// A server of one byte in a hundredth of a second stands still as one of none does.
+/// A server that sends one byte per hundredth of a second counts as stuck, like a silent one.
 #[tokio::test(flavor = "current_thread")]
 async fn a_server_that_sends_next_to_nothing_is_given_up_as_one_that_sends_nothing() {
     let folder = tempfile::tempdir().unwrap();
@@ -602,7 +603,7 @@ async fn a_server_that_sends_next_to_nothing_is_given_up_as_one_that_sends_nothi
     });
     let began = Instant::now();
     let why = brought(&mover, 1, &input(&format!("http://{address}/data"), None)).await.unwrap_err();
-    // On a busy machine it may send nothing at all.
+    // On a busy machine the server may send nothing at all.
     assert!(why.contains(&format!("{address} has sent no")), "{why}");
     assert!(began.elapsed() >= N_SILENT_MAX * mover.ways.patience, "it has waited a few times");
 }

@@ -1,4 +1,4 @@
-//! Who enters where: `~/.netrc`, or the file that `NETRC` names, as curl and others read it.
+//! Reads logins from `~/.netrc`, or from the file in `NETRC`, in the format of curl and others.
 
 use std::{
     env, fs, io,
@@ -8,17 +8,17 @@ use std::{
 use base64::{Engine, engine::general_purpose::STANDARD};
 use reqwest::header::HeaderValue;
 
-/// A user and a password for a host, byte for byte as the file has them.
+/// A user and a password for a host, byte for byte as in the file.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Login {
     /// The user's name.
     pub user: Vec<u8>,
-    /// The password. It is shown in no message.
+    /// The password. No message shows it.
     pub password: Vec<u8>,
 }
 
 impl Login {
-    /// The value of the header `Authorization` (basic authentication, RFC 7617).
+    /// Returns the value of the header `Authorization` (basic authentication, RFC 7617).
     pub fn header(&self) -> Option<HeaderValue> {
         let both = [&*self.user, &*self.password].join(&b':');
         let mut value = HeaderValue::try_from(format!("Basic {}", STANDARD.encode(both))).ok()?;
@@ -27,16 +27,16 @@ impl Login {
     }
 }
 
-/// Where that file is, for this process.
+/// Returns the path of the file for this process.
 pub fn path() -> Option<PathBuf> {
     let named = env::var_os("NETRC").filter(|name| !name.is_empty()).map(PathBuf::from);
     named.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".netrc")))
 }
 
-/// The login that the file has for a host; `None`: it has none, or is not there.
+/// Returns the login for a host; `None` if the file has none or does not exist.
 ///
 /// # Errors
-/// The file cannot be read, or is no such file: what is wrong, without a word of what stands there.
+/// The file cannot be read or is invalid. The text says why, without any word of the file.
 pub fn login(path: &Path, host: &str) -> Result<Option<Login>, String> {
     match fs::read(path) {
         Ok(text) => find(&text, host).map_err(|(line, what)| format!("{}:{line}: {what}", path.display())),
@@ -45,9 +45,9 @@ pub fn login(path: &Path, host: &str) -> Result<Option<Login>, String> {
     }
 }
 
-/// The first entry for that host, or the one for all others. Errors: the line, and what is wrong with it.
+/// Returns the first entry for the host, or the default entry. Errors: the line, and the fault.
 fn find(text: &[u8], host: &str) -> Result<Option<Login>, (usize, &'static str)> {
-    // Each byte stands for itself: nothing says which encoding a file has, and only ASCII means something here.
+    // Each byte becomes a character: the encoding is unknown, and only ASCII has a meaning here.
     let text: String = text.iter().copied().map(char::from).collect();
     let mut words = Words { lines: text.lines().enumerate(), line: 0, rest: "" };
     let mut of_all = None;
@@ -80,7 +80,7 @@ fn find(text: &[u8], host: &str) -> Result<Option<Login>, (usize, &'static str)>
                     _ => {}
                 }
             }
-            // A macro of ftp's, up to an empty line.
+            // A macro of ftp ends at an empty line.
             Some("macdef") => {
                 value("found `macdef` without a name")?;
                 while words.next_line().is_some_and(|line| !line.trim().is_empty()) {}
@@ -96,7 +96,7 @@ fn find(text: &[u8], host: &str) -> Result<Option<Login>, (usize, &'static str)>
     }
 }
 
-/// What is said of a host; without a name of all others.
+/// An entry of the file; without a machine it is the default.
 struct Entry {
     machine: Option<String>,
     user: String,
@@ -116,7 +116,7 @@ struct Words<'t> {
     rest: &'t str,
 }
 
-/// Not `char::is_whitespace`: letters of UTF-8 have bytes that are blanks of Latin-1.
+/// Not `char::is_whitespace`, which also matches Latin-1 blanks: letters of UTF-8 have bytes of that value.
 fn is_blank(c: char) -> bool {
     c.is_ascii_whitespace()
 }
@@ -128,7 +128,7 @@ impl<'t> Words<'t> {
         Some(line)
     }
 
-    /// The next word, which may stand in `"…"` with `\` before what is meant as it stands.
+    /// Returns the next word, which may be in `"…"`, with `\` as escape.
     fn next(&mut self) -> Result<Option<String>, (usize, &'static str)> {
         loop {
             let rest = self.rest.trim_start_matches(is_blank);

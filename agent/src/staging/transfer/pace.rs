@@ -1,11 +1,11 @@
-//! Pace of a transfer: whoever moves next to nothing within some time stands still.
+//! The pace of a transfer: one that moves nearly nothing for some time counts as stuck.
 
 use std::time::{Duration, Instant};
 
-/// Whoever sends or takes less than this on average, in bytes a second, stands still.
+/// Lowest average speed in bytes per second; a slower transfer counts as stuck.
 const FLOOR_BYTES_PER_S: f64 = 256.0;
 
-/// How fast something comes: so much at least within the time that is waited.
+/// Checks that enough bytes come within the patience.
 pub(super) struct Pace {
     patience: Duration,
     since: Instant,
@@ -17,7 +17,7 @@ impl Pace {
         Pace { patience, since: Instant::now(), n_bytes: 0 }
     }
 
-    /// So much more has come. When it is enough, the time begins anew.
+    /// Adds received bytes. After enough bytes the time begins again.
     pub(super) fn add(&mut self, n_bytes: u64) {
         self.n_bytes += n_bytes;
         if self.n_bytes >= floor_bytes(self.patience) {
@@ -25,12 +25,12 @@ impl Pace {
         }
     }
 
-    /// How long it may take until enough has come.
+    /// Returns the time left until enough bytes must have come.
     pub(super) fn left(&self) -> Duration {
         self.patience.saturating_sub(self.since.elapsed())
     }
 
-    /// What is said of who is too slow.
+    /// Returns a clause about a server that is too slow.
     pub(super) fn words(&self) -> String {
         let seconds = self.patience.as_secs_f64();
         match self.n_bytes {
@@ -40,7 +40,7 @@ impl Pace {
     }
 }
 
-/// Who moves less than this in that time stands still.
+/// Returns the fewest bytes that must be moved in `patience`.
 pub(in crate::staging) fn floor_bytes(patience: Duration) -> u64 {
     (FLOOR_BYTES_PER_S * patience.as_secs_f64()) as u64
 }

@@ -1,4 +1,4 @@
-//! Replies of servers that are asked for a file or sent one: whether they are what was wanted, and else what the server says.
+//! Checks servers' replies to downloads and uploads, and finds the server's error message.
 
 use protocol::{
     codec::MESSAGE_BYTES_MAX,
@@ -10,22 +10,22 @@ use serde::de::DeserializeOwned;
 
 use crate::staging::transfer::trouble::{Trouble, cause};
 
-/// So many bytes are read of a refusal.
+/// The most bytes read of an error reply.
 const REFUSAL_BYTES_MAX: usize = 16 << 10;
 
-/// What a reply is to bring.
+/// The expected contents of a reply.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::staging) enum Wanted {
-    /// Words of the manager.
+    /// A message of the manager.
     Words,
-    /// A file, or its rest where that was asked for.
+    /// A file, or its rest if that was requested.
     File { is_part: bool },
-    /// That a file has been taken.
+    /// The confirmation of an upload.
     Taken,
 }
 
 impl Wanted {
-    /// What is wrong with a reply; `None`: nothing.
+    /// Returns the fault of a reply; `None`: it is as expected.
     fn wrong(self, status: StatusCode) -> Option<&'static str> {
         match self {
             Wanted::Words if status.is_success() => None,
@@ -36,13 +36,13 @@ impl Wanted {
     }
 }
 
-/// What the manager says, in JSON.
+/// Decodes the manager's JSON answer.
 pub(in crate::staging) async fn answer<T: DeserializeOwned>(response: Response) -> Result<T, Trouble> {
     let body = body(response, MESSAGE_BYTES_MAX).await?;
     serde_json::from_slice(&body).map_err(|error| Trouble::Brief(error.to_string()))
 }
 
-/// All that the manager says, if it is not too much.
+/// Returns the body of the manager's answer, if it is not too long.
 pub(in crate::staging) async fn body(mut response: Response, n_bytes_max: usize) -> Result<Vec<u8>, Trouble> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(|error| Trouble::Brief(cause(&error)))? {
@@ -54,7 +54,7 @@ pub(in crate::staging) async fn body(mut response: Response, n_bytes_max: usize)
     Ok(body)
 }
 
-/// The response, if it is what was asked for.
+/// Returns the response if it is the expected one.
 pub(in crate::staging) async fn accepted(
     mut response: Response,
     is_manager: bool,
@@ -65,14 +65,14 @@ pub(in crate::staging) async fn accepted(
     if status.is_success() && wrong.is_none() {
         return Ok(response);
     }
-    // One that can be followed was followed.
+    // A redirection that can be followed was followed before.
     let location = response.headers().get(header::LOCATION).filter(|_| status.is_redirection());
     let location = location.and_then(|to| to.to_str().ok()).map(protocol::net::address::shown);
     let location = location.map(|to| format!(", which sends on to {to}")).unwrap_or_default();
     let is_told = status.is_success() || (status.is_redirection() && matches!(wanted, Wanted::Taken));
     let wrong = wrong.filter(|_| is_told).map(|wrong| format!(": {wrong}")).unwrap_or_default();
     let mut body = Vec::new();
-    // What sounds like a success says nothing of what is wrong.
+    // The body of a success has no error message.
     while !status.is_success()
         && let Ok(Some(chunk)) = response.chunk().await
     {
@@ -89,17 +89,17 @@ pub(in crate::staging) async fn accepted(
         },
     };
     Err(match status {
-        // It restarts, or the session is being made anew.
+        // The manager restarts, or the session is being renewed.
         StatusCode::UNAUTHORIZED | StatusCode::SERVICE_UNAVAILABLE if is_manager => Trouble::Away(words),
         StatusCode::INSUFFICIENT_STORAGE if is_manager => Trouble::Full(words),
         StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS | StatusCode::TOO_EARLY => {
             Trouble::Brief(words)
         }
-        // It has become shorter than what came of it: it is fetched from its beginning.
+        // The file has become shorter than the earlier part: it is fetched from its beginning.
         StatusCode::RANGE_NOT_SATISFIABLE => Trouble::Brief(words),
         StatusCode::UNPROCESSABLE_ENTITY if is_manager => Trouble::Brief(words),
         StatusCode::NOT_FOUND | StatusCode::GONE => Trouble::Missing(words),
-        // What is asked for may be there the next time.
+        // The file may be there the next time.
         StatusCode::ACCEPTED if matches!(wanted, Wanted::File { .. }) => Trouble::Brief(words),
         status if status.is_success() => Trouble::Lasting(words),
         status if status.is_client_error() || status.is_redirection() => Trouble::Lasting(words),
@@ -107,7 +107,7 @@ pub(in crate::staging) async fn accepted(
     })
 }
 
-/// What a store that speaks S3 says is wrong: the code alone, as the rest of its answer may quote what was signed.
+/// Returns the error of an S3 store: only its code, because the rest of the answer may quote signed text.
 fn said_by_store(body: &[u8]) -> Option<String> {
     let text = str::from_utf8(body).ok()?;
     let is_word =

@@ -1,4 +1,4 @@
-//! Which way requests go to servers of the network, for messages: where a server sends on to, and the proxy between.
+//! The routes of requests to servers of the network, for messages: redirections and proxies.
 
 use std::{
     collections::HashMap,
@@ -12,14 +12,14 @@ use reqwest::{Url, redirect::Policy};
 
 use crate::staging::lock;
 
-/// Requests that were sent on and have not ended, at most. Of more nothing is told.
+/// The most redirected requests that are remembered; further ones are not mentioned in messages.
 const N_SENT_ON_MAX: usize = 1_000;
 
-/// What is known of the ways.
+/// The redirections and proxies.
 pub(in crate::staging) struct Routes {
-    /// Where what was asked for was last sent on to.
+    /// The last redirection of each requested address.
     sent_on: Arc<Mutex<HashMap<Url, Url>>>,
-    /// As the clients have them, which read the same environment.
+    /// The proxies as the HTTP clients read them from the environment.
     pub(in crate::staging) proxies: Matcher,
 }
 
@@ -28,7 +28,7 @@ impl Routes {
         Routes { sent_on: Arc::default(), proxies: Matcher::from_system() }
     }
 
-    /// Follows redirections to servers of HTTP, and remembers them.
+    /// Returns the policy that follows redirections to HTTP servers, and remembers them.
     pub(in crate::staging) fn policy(&self) -> Policy {
         let sent_on = Arc::clone(&self.sent_on);
         Policy::custom(move |attempt| match redirection(attempt.url().scheme(), attempt.previous().len()) {
@@ -45,25 +45,25 @@ impl Routes {
         })
     }
 
-    /// Where a request for this address was sent on to. Its end, also one that nobody waits for, forgets it.
+    /// Returns the route of a request; dropping it, also after a cancelled request, forgets its redirections.
     pub(in crate::staging) fn begin(&self, url: &str) -> Route<'_> {
         Route { routes: self, asked: Url::parse(url).ok().as_ref().map(bare) }
     }
 }
 
-/// The way of one request.
+/// The route of one request.
 pub(in crate::staging) struct Route<'r> {
     routes: &'r Routes,
     asked: Option<Url>,
 }
 
 impl Route<'_> {
-    /// Where it ends, if the server has sent it on.
+    /// Returns the target, if the server has redirected the request.
     pub(in crate::staging) fn end(&self) -> Option<Url> {
         lock(&self.routes.sent_on).get(self.asked.as_ref()?).cloned()
     }
 
-    /// What went wrong, and on which way. No query is shown of where it ends: what was signed stands there.
+    /// Returns an error text with the route. It hides the query of the target, which may contain a signature.
     pub(in crate::staging) fn told(&self, what: &str) -> String {
         let end = self.end();
         let to = end.as_ref().map(|end| {
@@ -88,10 +88,10 @@ impl Drop for Route<'_> {
     }
 }
 
-/// An address without user name, password and fragment, as it is asked for.
+/// Returns an address without user name, password and fragment, as it is requested.
 fn bare(url: &Url) -> Url {
     let mut url = url.clone();
-    // Addresses of HTTP have a host, and may have these.
+    // HTTP addresses have a host, so these calls cannot fail.
     let _ = url.set_username("").and_then(|()| url.set_password(None));
     url.set_fragment(None);
     url

@@ -1,28 +1,28 @@
-//! Why a transfer fails, in words and by what is to be done then.
+//! The failures of a transfer, by the reaction to them.
 
 use std::io;
 
-/// Why a transfer failed.
+/// The reason why a transfer failed.
 #[derive(Debug)]
 pub enum Trouble {
-    /// The manager is not there, or has no time: no fault of the transfer.
+    /// The manager is away or busy; the transfer itself is not at fault.
     Away(String),
-    /// The manager has no room for it, which somebody will have to make.
+    /// The manager has no room for the file; a person must make some.
     Full(String),
-    /// It may go better the next time.
+    /// A retry may help.
     Brief(String),
     /// The server of that name sends nothing.
     Silent { server: String, what: String },
-    /// It will not.
+    /// A retry does not help.
     Lasting(String),
-    /// It will not: there is no such file.
+    /// A retry does not help: the file does not exist.
     Missing(String),
-    /// This node's disk.
+    /// This node's disk fails.
     Disk(io::Error),
 }
 
 impl Trouble {
-    /// What was said, unless it is the disk's.
+    /// Returns the text, unless the disk has failed.
     pub fn words(&self) -> Option<&str> {
         match self {
             Trouble::Away(what)
@@ -35,7 +35,7 @@ impl Trouble {
         }
     }
 
-    /// The same, told in other words.
+    /// Returns the same failure with another text.
     pub(super) fn told(self, told: impl FnOnce(String) -> String) -> Trouble {
         match self {
             Trouble::Away(what) => Trouble::Away(told(what)),
@@ -49,7 +49,7 @@ impl Trouble {
     }
 }
 
-/// What happened, without the address, which is told beside it.
+/// Returns the cause of an error without the address, which messages show separately.
 pub(in crate::staging) fn cause(error: &reqwest::Error) -> String {
     protocol::net::cause::cause(error, error.is_timeout())
 }

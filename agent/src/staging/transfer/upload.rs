@@ -1,4 +1,4 @@
-//! A file as the body of a request. It may take as long as it goes on.
+//! Uploads a file as the body of a request, without a time limit while it makes progress.
 
 use std::{
     fs::File,
@@ -16,14 +16,14 @@ use tokio::time::timeout;
 
 use crate::staging::transfer::{pace::floor_bytes, trouble::cause};
 
-/// A file goes in pieces of this size.
+/// Size of the pieces of a file.
 const PIECE_BYTES: usize = 128 << 10;
 
-/// Sends a request with a file as its body; the client must have no limit of time of its own. Whoever takes next to
-/// nothing of it within `patience`, or does not answer for so long when it has all, is given up.
+/// Sends a request with a file as its body; the client must have no time limit of its own. Gives up a server
+/// that takes nearly nothing within `patience`, or that does not answer in that time after it has everything.
 ///
 /// # Errors
-/// What happened, in words.
+/// The cause, as a text.
 pub(in crate::staging) async fn send(
     request: RequestBuilder,
     file: File,
@@ -72,7 +72,7 @@ mod tests {
 
     const N_BYTES: u64 = 32 << 20;
 
-    /// Answers one request by what this makes of its head having been read.
+    /// Reads the head of one request and lets `serve` answer.
     fn server(serve: impl FnOnce(BufReader<TcpStream>) + Send + 'static) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/", listener.local_addr().unwrap());
@@ -95,7 +95,7 @@ mod tests {
         send(request, file, patience).await.map(|response| response.status().as_u16())
     }
 
-    /// It takes longer than anybody may take nothing.
+    /// The upload takes longer than the patience for a stalled one.
     #[tokio::test(flavor = "current_thread")]
     async fn a_file_that_is_taken_slowly_is_sent_and_one_that_is_not_taken_is_given_up() {
         let _ = rustls::crypto::ring::default_provider().install_default();

@@ -1,20 +1,20 @@
-//! What tells one version of a server's file from another, and which part of it comes.
+//! The version of a server's file, and the range of a partial answer.
 
 use std::time::Duration;
 
 use reqwest::header::{self, HeaderMap, HeaderValue};
 
-/// A `Last-Modified` is of one version only if the answer is at least so much younger: until then the file may change
-/// again, and have the same date (RFC 9110, 8.8.2.2).
+/// Age at which a `Last-Modified` identifies one version: until then the file may change again and keep its
+/// date (RFC 9110, 8.8.2.2).
 const DATE_IS_STRONG_AFTER: Duration = Duration::from_secs(1);
 
-/// What tells one version of a file from another; `None`: nothing does for certain.
+/// Returns the header that identifies a version of a file; `None`: no header does for certain.
 pub(in crate::staging) fn validator(headers: &HeaderMap) -> Option<HeaderValue> {
     let strong = headers.get(header::ETAG).filter(|tag| !tag.as_bytes().starts_with(b"W/"));
     strong.or_else(|| headers.get(header::LAST_MODIFIED).filter(|_| is_date_strong(headers))).cloned()
 }
 
-/// Whether the file's date is so old that no other version can have it.
+/// Returns whether the file's date is so old that no other version can have it.
 fn is_date_strong(headers: &HeaderMap) -> bool {
     let date = |name| httpdate::parse_http_date(headers.get(name)?.to_str().ok()?).ok();
     let (answered, modified) = (date(header::DATE), date(header::LAST_MODIFIED));
@@ -23,15 +23,15 @@ fn is_date_strong(headers: &HeaderMap) -> bool {
     })
 }
 
-/// What a server says of the part of a file that it sends.
+/// The range of a file that a server sends.
 pub(in crate::staging) struct ContentRange {
-    /// The number of its first byte.
+    /// The position of its first byte.
     pub(in crate::staging) begins_at: u64,
     /// Bytes of the whole file, unless the server does not know them.
     pub(in crate::staging) n_total: Option<u64>,
 }
 
-/// `bytes FIRST-LAST/TOTAL`, where the total may be `*`.
+/// Parses `bytes FIRST-LAST/TOTAL`; the total may be `*`.
 pub(in crate::staging) fn content_range(headers: &HeaderMap) -> Option<ContentRange> {
     let range = headers.get(header::CONTENT_RANGE)?.to_str().ok()?.strip_prefix("bytes ")?;
     let (first, rest) = range.split_once('-')?;

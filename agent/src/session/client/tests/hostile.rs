@@ -1,5 +1,5 @@
-//! Managers that answer without end, too much, too slowly, or something else: the pilot takes a bounded
-//! number of bytes of each, in a bounded time.
+//! Managers that answer without end, too much, too slowly, or wrongly: the pilot reads a bounded number of
+//! bytes of each, in a bounded time.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use tokio::{
 use crate::session::client::ClientError;
 use crate::session::client::{Client, tests::registration};
 
-/// More than any buffer on the way holds, and far less than would hurt.
+/// More than the buffers of the connection hold, and far less than the memory.
 const WRITTEN_MAX: usize = 24 << 20;
 
-/// Answers the first request with `head`, then `more` again and again until the client has gone. Gives
-/// the client, and how many bytes could be written.
+/// Answers the first request with `head`, then repeats `more` until the client is gone. Returns the client
+/// and the number of bytes that could be written.
 async fn answering(head: &'static str, more: Vec<u8>) -> (Client, JoinHandle<usize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -41,7 +41,7 @@ async fn read_request(socket: &mut TcpStream) {
     }
 }
 
-/// The error of registering there, and that the manager could not go on.
+/// Registers there and returns the error; checks that the manager could not go on writing.
 async fn refused(head: &'static str, more: Vec<u8>) -> ClientError {
     let (client, served) = answering(head, more).await;
     let error = client.register("secret", &registration()).await.unwrap_err();
