@@ -187,7 +187,7 @@ mod tests {
         };
         let packed = pack(Time(1), &(0..256).map(failed).collect::<Vec<_>>()).unwrap().unwrap();
         assert_eq!(packed.kinds, "[{\"Exit\":{\"code\":1}}]");
-        assert!(packed.columns.len() < 512, "{}", packed.columns.len());
+        assert!(packed.columns.len() < 3 * 256, "{}", packed.columns.len());
     }
 
     #[test]
