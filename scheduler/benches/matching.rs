@@ -1,7 +1,7 @@
-//! Matching by application at 50 applications × 1,000 nodes: a new rate, a new degree, a new node, and what a
-//! pull asks. `cargo bench -p scheduler --bench matching`
+//! Benchmark of matching by application with 50 applications and 1,000 nodes: a new rate, a new degree, a new
+//! node, and the requests of a pull. `cargo bench -p scheduler --bench matching`
 
-// The ban on clocks is for what decides.
+// The ban on clocks applies to the code that decides, not to its benchmarks.
 #![allow(clippy::disallowed_types)]
 
 use std::{hint::black_box, time::Instant};
@@ -14,9 +14,10 @@ use scheduler::{
 const N_APPLICATIONS: usize = 50;
 const N_NODES: usize = 1000;
 const N_ROUNDS: u64 = 2000;
-/// What a change of one number, and a pull, may cost: with 1,000 of each a second, a fiftieth of the time.
+/// The goal for a change of one number and for a pull: 1,000 of each a second then take a fiftieth of the
+/// time.
 const GOAL_US: f64 = 20.0;
-/// What a node that comes or goes may cost, which changes the averages of every application.
+/// The goal for a node that joins or leaves, which changes the averages of every application.
 const NODE_GOAL_US: f64 = 1000.0;
 
 fn main() {

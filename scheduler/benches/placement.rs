@@ -1,7 +1,7 @@
-//! One decision of the temporal look-ahead with 10,000 requests waiting and 1,000 running on 20 platforms:
-//! `cargo bench -p scheduler --bench placement`. The paper allows a second, the goal is 20 ms.
+//! Benchmark of one decision of the temporal look-ahead with 10,000 requests waiting and 1,000 running on 20
+//! platforms: `cargo bench -p scheduler --bench placement`. The paper allows a second, the goal is 20 ms.
 
-// The brain reads no clock; its benchmark has to.
+// The engine reads no clock; its benchmark has to.
 #![expect(clippy::disallowed_types, reason = "a benchmark reads the clock")]
 
 use std::{hint::black_box, num::NonZeroU32, time::Instant};
@@ -23,7 +23,7 @@ fn main() {
             ends_at: luck.below(100_000) as f64,
         })
         .collect();
-    // All have room for the first request: the worst case, 20 branches.
+    // All platforms have room for the first request: the worst case, 20 branches.
     let platforms: Vec<Platform> =
         (0..20).map(|n| Platform { n_free: 32, speed: 1.0 + f64::from(n) / 20.0 }).collect();
     let request = |luck: &mut Rng| Request {

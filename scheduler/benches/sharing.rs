@@ -1,8 +1,8 @@
-//! One decision of both levels of sharing, PA-RR and MAF, for 1,000 users of 40 applications on 50 platforms:
-//! `cargo bench -p scheduler --bench sharing`. No goal is set: it is made when a user comes or has nothing
-//! queued any more.
+//! Benchmark of one decision of both levels of sharing, PA-RR and MAF, for 1,000 users of 40 applications on
+//! 50 platforms: `cargo bench -p scheduler --bench sharing`. No goal is set: the decision is made only when a
+//! user arrives or has no queued tasks left.
 
-// The brain reads no clock; its benchmark has to.
+// The engine reads no clock; its benchmark has to.
 #![expect(clippy::disallowed_types, reason = "a benchmark reads the clock")]
 
 use std::{hint::black_box, time::Instant};
@@ -48,7 +48,7 @@ fn main() {
     }
 }
 
-/// Each application alone, and each pair, with some slowdown.
+/// Returns each application alone and each pair of applications, with random slow-downs.
 fn pairs(runtimes: &[Vec<f64>], platform: usize, luck: &mut Rng) -> Vec<Combination> {
     let all = (0..N_APPLICATIONS).flat_map(|one| (one..N_APPLICATIONS).map(move |other| (one, other)));
     let with_runtimes = all.map(|(one, other)| {
@@ -71,7 +71,8 @@ fn first_level(runtimes: &[Vec<f64>]) -> Table<u64> {
     Allocation::default().share(&demand).cores
 }
 
-/// Users of one application count together: what may share a node is a matter of applications.
+/// Measures the second level. Users of one application count together, because mapping knows only
+/// applications.
 fn second_level(runtimes: &[Vec<f64>], platform: usize, shares: &Table<u64>, combinations: &[Combination]) {
     let mut of_applications = vec![0; N_APPLICATIONS];
     for user in 0..N_USERS {

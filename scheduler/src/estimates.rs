@@ -1,26 +1,29 @@
-//! How much more one task of a job is estimated to take than another, in any unit: what bin packing packs by.
+//! Estimates of tasks: how large one task of a job is compared with another, in any unit. Bin packing uses
+//! them.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// Estimates are kept in millionths of their unit, so that jobs can be compared.
+/// Estimates are stored in millionths of their unit, so that jobs can be compared.
 const MILLIONTHS: f64 = 1e6;
 
-/// An estimate of each task. Tasks in a row may share one, and estimates come again as the tasks go on.
+/// An estimate for each task. Consecutive tasks may share one, and the list of estimates repeats from its
+/// start.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct TaskEstimates {
-    /// So many tasks in a row have the same; 1 or more.
+    /// Number of consecutive tasks that share an estimate; at least 1.
     every: u64,
-    /// Of each such row, from the first on and then again; never empty.
+    /// The estimates, repeated as often as necessary; never empty.
     millionths: Arc<[u64]>,
 }
 
 impl TaskEstimates {
-    /// The largest that is kept as it is.
+    /// The largest estimate.
     pub const MAX: f64 = 1e12;
 
-    /// `None`: there is no estimate, or one that is negative, larger than [`TaskEstimates::MAX`] or no number.
+    /// Makes the estimates. `None`: there is none, or one is negative, larger than [`TaskEstimates::MAX`] or
+    /// not a number.
     pub fn new(every: u64, estimates: impl IntoIterator<Item = f64>) -> Option<TaskEstimates> {
         let millionths = |estimate: f64| {
             (0.0..=TaskEstimates::MAX).contains(&estimate).then_some((estimate * MILLIONTHS) as u64)
@@ -30,20 +33,20 @@ impl TaskEstimates {
         Some(TaskEstimates { every: every.max(1), millionths })
     }
 
-    /// Of the task at `index`, in millionths.
+    /// Returns the estimate of the task at `index`, in millionths.
     pub fn millionths(&self, index: u64) -> u64 {
         let n = self.millionths.len().max(1) as u64;
         self.millionths.get((index / self.every.max(1) % n) as usize).copied().unwrap_or(0)
     }
 
-    /// Of these tasks alone, numbered anew in this order; `None` of none.
+    /// Returns the estimates of these tasks alone, numbered anew in this order; `None` if there are none.
     pub fn of_tasks(&self, indices: impl Iterator<Item = u64>) -> Option<TaskEstimates> {
         let millionths: Arc<[u64]> = indices.map(|index| self.millionths(index)).collect();
         (!millionths.is_empty()).then_some(TaskEstimates { every: 1, millionths })
     }
 }
 
-/// An estimate in its unit.
+/// Converts an estimate from millionths to its unit.
 pub fn in_units(millionths: u64) -> f64 {
     millionths as f64 / MILLIONTHS
 }

@@ -1,11 +1,11 @@
-//! The brain of Pilotfish: everything that decides, and nothing that touches the world.
+//! The engine of Pilotfish: it decides everything and does no I/O.
 //!
-//! No clock, no thread, no file, no socket, no unseeded randomness: time comes in with each event.
-//! So the live manager, the simulator and the fault tests run the same code.
+//! It uses no clock, thread, file, socket or unseeded random numbers: time comes in with each event.
+//! Therefore the manager, the simulator and the fault tests run the same code.
 //!
-//! Reading order: [`ids`], [`ranges`], [`resources`], [`results`], [`pull`] (what a pilot and the
-//! engine say), [`engine`] (jobs, leases, pilots, allocations), [`policy`] (who is served with
-//! what), [`pilot`] (a pilot's own decisions), [`explain`] (why something waits).
+//! Reading order: [`ids`], [`ranges`], [`resources`], [`results`], [`pull`] (messages between pilot and
+//! engine), [`engine`] (jobs, leases, pilots, allocations), [`policy`] (the policies of all layers),
+//! [`pilot`] (a pilot's own decisions), [`explain`] (why something waits).
 
 pub mod digest;
 pub mod edges;

@@ -1,5 +1,5 @@
-//! A pilot's own decisions: what to begin, report, give back, and when to leave. Pure: the agent's
-//! shell starts processes, sends pulls and keeps reports, and says here what became of them.
+//! A pilot's own decisions: the tasks to begin, report and return, and when to leave. Pure: the agent's shell
+//! starts processes, sends pulls and keeps reports, and feeds the outcome in as events.
 //!
 //! Time is the pilot's own clock, counted from its start.
 
@@ -35,11 +35,12 @@ use crate::{
     time::{Span, Time},
 };
 
-/// A report is sealed when it has so many results: bounds a message and a lost answer's cost.
+/// A report is sealed when it has this many results. This bounds a message and the cost of a lost answer.
 const N_RESULTS_MAX: u64 = 4096;
-/// … or so many bytes of output.
+/// … or this many bytes of output.
 const OUTPUT_BYTES_MAX: usize = 4 << 20;
-/// For longer than this no free core waits behind a task: it was sent as one that ends soon.
+/// Once a running task has taken longer than this, free cores are no longer kept for a job whose task does
+/// not fit.
 const LATE: Span = Span(1_000_000);
 
 /// The pilot's state.
@@ -47,57 +48,58 @@ const LATE: Span = Span(1_000_000);
 pub struct PilotCore {
     limits: PilotLimits,
     free: Resources,
-    /// Cores that tasks have beyond those that are offered.
+    /// Number of cores that tasks hold beyond the offered cores.
     n_cores_over: u32,
     jobs: BTreeMap<JobId, JobQueue>,
-    /// How long tasks of any job take, the latest counting most; `None`: none has ended here.
+    /// Moving average of the runtime of tasks of all jobs; `None`: none has ended here.
     mean_us: Option<u64>,
     order: VecDeque<JobId>,
-    /// Whether free cores wait until a task of the job whose turn it is fits.
+    /// Whether free cores are kept until a task of the next job fits.
     is_kept: bool,
     running: BTreeMap<TaskId, Running>,
-    /// Over, and what came of them is not known yet. With what a kill before that is to be reported as.
+    /// Tasks whose processes have ended and whose result is not known yet; with the failure kind of an
+    /// earlier kill.
     unjudged: BTreeMap<TaskId, Option<FailureKind>>,
-    /// Handed on, and not known to have begun.
+    /// Tasks sent on behind running tasks, and not known to have begun.
     ahead: BTreeMap<TaskId, Ahead>,
-    /// Not begun, and their files are here or on their way.
+    /// Tasks that have not begun, and whose files are here or in transfer.
     staged: BTreeMap<TaskId, Staged>,
     n_staged_ever: u64,
-    /// Jobs here whose tasks need files before they begin.
+    /// Number of jobs here whose tasks need inputs before they begin.
     n_jobs_with_inputs: usize,
-    /// Ended, and their files are on their way.
+    /// Tasks that have ended, and whose output files are in transfer.
     delivering: BTreeMap<TaskId, Delivering>,
     gathered: BTreeMap<JobId, Gathered>,
     n_gathered: u64,
     output_bytes: usize,
     sealed: VecDeque<Sealed>,
     seq: u64,
-    /// How many pulls were sent.
+    /// Number of pulls sent.
     n_pulls: u64,
     epoch: u64,
     part_seen: u64,
     must_tell: Option<u64>,
-    /// The last question answered in this epoch.
+    /// The last resync request answered in this epoch.
     told: u64,
     in_flight: [bool; 2],
     leaving: Option<LeaveReason>,
-    /// Tasks have begun that the manager does not know to be running.
+    /// Whether tasks have begun that the manager does not know to be running.
     is_news_untold: bool,
     has_left: bool,
-    /// What it takes from others and they from it.
+    /// The state of stealing, as thief and as victim.
     hunting: Hunting,
 }
 
 #[derive(Clone, Debug)]
 struct Running {
     needs: Resources,
-    /// What a kill will be reported as; `None`: given back.
+    /// The failure kind to report for a kill; `None`: the task was returned.
     killed_for: Option<FailureKind>,
-    /// When it was known to have begun.
+    /// When the task was known to have begun.
     since: Time,
-    /// Tasks of its job that wait for its place, in order.
+    /// Tasks of its job that wait for its slot, in order.
     followers: VecDeque<u64>,
-    /// It takes too long for others to wait for it.
+    /// Whether it takes too long for others to wait for it.
     is_stuck: bool,
 }
 
@@ -118,7 +120,7 @@ struct Sealed {
 }
 
 impl PilotCore {
-    /// A pilot that has just started.
+    /// Makes a pilot that has just started.
     pub fn new(limits: PilotLimits) -> PilotCore {
         PilotCore {
             free: limits.capacity.clone(),
@@ -153,7 +155,7 @@ impl PilotCore {
         }
     }
 
-    /// Takes one event.
+    /// Handles one event and returns the actions for the shell.
     pub fn handle(&mut self, now: Time, event: PilotEvent) -> Vec<PilotAction> {
         let mut actions = Vec::new();
         match event {
@@ -206,8 +208,8 @@ impl PilotCore {
         actions
     }
 
-    /// When [`PilotEvent::TimerFired`] is wanted: at the walltime's end less its margin, and when a task
-    /// has run for so long that others should not wait for it.
+    /// Returns when [`PilotEvent::TimerFired`] is needed: at the walltime's end less its margin, when a task
+    /// has run too long for others to wait for it, and when stealing has to act.
     pub fn next_wakeup(&self) -> Option<Time> {
         let is_over = matches!(self.leaving, Some(LeaveReason::Walltime)) || self.has_left;
         let late_at = self.running.values().map(|running| running.since + LATE).min();
@@ -217,19 +219,19 @@ impl PilotCore {
         last_moment.into_iter().chain(self.stuck_at()).chain(others.into_iter().flatten()).min()
     }
 
-    /// Whether tasks wait here for a slot.
+    /// Returns whether tasks wait here for a slot.
     pub fn has_queued(&self) -> bool {
         let is_any_handed_on = !self.ahead.is_empty() || !self.staged.is_empty();
         is_any_handed_on || self.jobs.values().any(|queue| !queue.queued.is_empty())
     }
 
-    /// How many tasks are running.
+    /// Returns the number of running tasks.
     pub fn n_running(&self) -> usize {
         self.running.len()
     }
 
-    /// In place of a report that cannot be delivered: one of the same number that gives its tasks back.
-    /// `None` if it is acknowledged, or was never made here.
+    /// Returns a substitute for a report that cannot be delivered: a report of the same number that returns
+    /// its tasks. `None` if the report is acknowledged or was never made here.
     pub fn returning(&self, seq: u64) -> Option<Report> {
         let sealed = self.sealed.iter().find(|sealed| sealed.seq == seq)?;
         let returned = |(job, tasks): &(JobId, TaskSet)| {
@@ -240,7 +242,7 @@ impl PilotCore {
         Some(Report { seq, jobs: sealed.tasks.iter().map(returned).collect() })
     }
 
-    /// Makes reports of all that has ended, for a shell that gives up: to be kept for who comes after it.
+    /// Seals reports of all ended tasks, for a shell that gives up: a later process can deliver them.
     pub fn seal_rest(&mut self) -> Vec<PilotAction> {
         let mut actions = Vec::new();
         if self.has_gathered() {
@@ -249,13 +251,13 @@ impl PilotCore {
         actions
     }
 
-    /// Whether nothing runs, nothing will, and only telling the manager is left to do.
+    /// Returns whether nothing runs, nothing will, and only the last pull to the manager is left.
     pub fn is_about_to_leave(&self) -> bool {
         let is_idle = self.running.is_empty() && self.ahead.is_empty() && self.delivering.is_empty();
         self.leaving.is_some() && is_idle && self.unjudged.is_empty()
     }
 
-    /// Tasks whose processes have ended and of which something is still to come.
+    /// Returns the tasks whose processes have ended and whose result or output files are still missing.
     fn over(&self) -> impl Iterator<Item = &TaskId> {
         self.delivering.keys().chain(self.unjudged.keys())
     }
@@ -267,7 +269,7 @@ impl PilotCore {
 
     fn take_answer(&mut self, now: Time, answer: PullAnswer, actions: &mut Vec<PilotAction>) {
         if answer.epoch < self.epoch {
-            return; // Delayed from before the manager's restart: all in it is void.
+            return; // Delayed from before the manager's restart: all of it is void.
         }
         if answer.epoch > self.epoch {
             self.epoch = answer.epoch;
@@ -276,16 +278,16 @@ impl PilotCore {
         }
         self.must_tell = answer.resync.or(self.must_tell);
         if answer.resync.is_some() {
-            // It is told anew what it may take from others.
+            // The manager will send the stealing policy again.
             self.obey_stealing(PilotStealing::None, actions);
         }
         while self.sealed.front().is_some_and(|sealed| sealed.seq <= answer.acknowledged) {
             self.sealed.pop_front();
         }
-        // Numbers that somebody else has used in this pilot's name are used up.
+        // Another process may have used report numbers in this pilot's name.
         self.seq = self.seq.max(answer.acknowledged);
         actions.push(PilotAction::Drop { acknowledged: answer.acknowledged });
-        // What was sent before we told what we hold is not ours any more.
+        // Tasks sent before the manager received our list of tasks are not ours any more.
         let is_void = answer.told < self.told;
         for part in answer.parts.into_iter().filter(|_| !is_void) {
             if part.number > self.part_seen {
@@ -296,13 +298,13 @@ impl PilotCore {
     }
 
     fn take_part(&mut self, now: Time, part: Part, actions: &mut Vec<PilotAction>) {
-        // Commands are about what came before this part.
+        // Commands refer to the tasks of earlier parts.
         for command in part.commands {
             self.obey(now, command, actions);
         }
         for template in part.templates {
             let mut needs = template.needs.clone();
-            // Of what needs nothing, any number would fit.
+            // A task without needs would fit any number of times.
             needs.resources.cores = needs.resources.cores.max(1);
             match self.jobs.get_mut(&template.job) {
                 Some(known) => known.is_over = false,
@@ -318,7 +320,7 @@ impl PilotCore {
         let mut n_bundles = BTreeMap::<JobId, usize>::new();
         part.bundles.iter().for_each(|bundle| *n_bundles.entry(bundle.job).or_default() += 1);
         for Bundle { job, mut tasks, tried, is_given } in part.bundles {
-            // Cancelled and opened again while its process is still dying: not two at a time.
+            // A task must not begin again while the process of its cancelled attempt is still dying.
             let dying = in_hand.get(&job).map_or_else(TaskSet::new, |in_hand| in_hand.intersection(&tasks));
             tasks.remove_all(&dying);
             let returned = match self.jobs.get_mut(&job) {
@@ -349,7 +351,7 @@ impl PilotCore {
             PilotCommand::Kill { job, tasks } => {
                 self.give_back(job, &tasks, actions);
                 let in_hand = self.running.range(all_of(job)).map(|(task, _)| task);
-                // What waits may have begun by now.
+                // Tasks that wait for a slot may have begun by now.
                 let in_hand = in_hand.chain(self.ahead.range(all_of(job)).map(|(task, _)| task));
                 let doomed = in_hand.filter(|task| tasks.contains(task.index));
                 actions.extend(doomed.map(|task| PilotAction::Kill { task: *task }));
@@ -370,7 +372,7 @@ impl PilotCore {
         }
     }
 
-    /// Forgets a job that is over, once none of its processes is left.
+    /// Forgets a job that has ended, once none of its processes is left.
     fn forget_if_idle(&mut self, job: JobId, actions: &mut Vec<PilotAction>) {
         let is_over = self.jobs.get(&job).is_some_and(|queue| queue.is_over && queue.queued.is_empty());
         let in_hand = || self.running.keys().chain(self.ahead.keys()).chain(self.over());
@@ -390,13 +392,14 @@ impl PilotCore {
 
     fn stop(&mut self, reason: LeaveReason, actions: &mut Vec<PilotAction>) {
         self.drain(reason, actions);
-        // What waits may have begun by now.
+        // Tasks that wait for a slot may have begun by now.
         let in_hand = self.running.keys().chain(self.ahead.keys());
         actions.extend(in_hand.map(|task| PilotAction::Kill { task: *task }));
         self.deliver_no_more(None, None, actions);
     }
 
-    /// Near the end of the walltime: nothing new begins, what runs is killed, and that is not its fault.
+    /// Stops the pilot near the end of the walltime: it begins nothing new and kills the running tasks, as
+    /// failures of kind `walltime`.
     fn end_by_walltime(&mut self, now: Time, actions: &mut Vec<PilotAction>) {
         let is_near = self.last_moment().is_some_and(|last| now >= last);
         if !is_near || self.leaving == Some(LeaveReason::Walltime) || self.has_left {
@@ -410,9 +413,9 @@ impl PilotCore {
         self.leaving = Some(LeaveReason::Walltime);
     }
 
-    /// Who has the fewest cores here goes first, then whose turn was the longest ago: turns alone would give
-    /// a job whose tasks are ten times as long ten times the cores. Nobody passes by one whose tasks need
-    /// more than is free, which would never be, unless a task is in the way that takes long.
+    /// Begins queued tasks. The job with the fewest cores here goes first, then the job served longest ago:
+    /// turns alone would give a job with tenfold runtimes ten times the cores. No job passes by one whose
+    /// tasks need more than is free, which would otherwise never run, unless a long task is in the way.
     fn begin_tasks(&mut self, now: Time, actions: &mut Vec<PilotAction>) {
         self.is_kept = false;
         if self.leaving.is_some() {
@@ -457,7 +460,7 @@ impl PilotCore {
         }
     }
 
-    /// Whether a task has run for so long that its cores are not waited for.
+    /// Returns whether a task has run for so long that free cores do not wait for its end.
     fn has_late(&self, now: Time) -> bool {
         self.running.values().any(|running| now >= running.since + LATE)
     }
@@ -471,7 +474,7 @@ impl PilotCore {
         jobs
     }
 
-    /// The job has had its turn.
+    /// Moves the job to the end of the order of turns.
     fn goes_last(&mut self, job: JobId) {
         self.order.retain(|other| *other != job);
         self.order.push_back(job);
@@ -493,8 +496,8 @@ impl PilotCore {
         let report = self.sealed.front().map(|sealed| sealed.seq);
         match report {
             Some(_) => self.send(Lane::Report, report, actions),
-            // A leaving pilot listens for as long as something runs: it may be told to kill that, and
-            // one who is silent is given up.
+            // A leaving pilot listens as long as something runs: the manager may have it killed, and a silent
+            // pilot counts as lost.
             None if !self.in_flight[Lane::Listen as usize] && !self.is_about_to_leave() => {
                 self.send(Lane::Listen, None, actions);
             }
@@ -528,12 +531,12 @@ impl Running {
     }
 }
 
-/// All tasks of a job.
+/// Returns the range of all tasks of a job.
 fn all_of(job: JobId) -> RangeInclusive<TaskId> {
     TaskId { job, index: 0 }..=TaskId { job, index: u64::MAX }
 }
 
-/// Tasks by job.
+/// Groups tasks by job.
 fn sets<'a>(tasks: impl Iterator<Item = &'a TaskId>) -> BTreeMap<JobId, TaskSet> {
     let mut sets: BTreeMap<JobId, TaskSet> = BTreeMap::new();
     for task in tasks {

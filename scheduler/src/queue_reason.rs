@@ -1,25 +1,26 @@
-//! Why a batch job waits, in its batch system's words: whether that ends by itself, and what can be done.
+//! The reason for which a batch job waits, in its batch system's words: whether the wait ends by itself, and
+//! what can be done.
 
-/// What such words mean for whoever waits.
+/// The prospect of a waiting batch job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outlook {
-    /// It begins when others have ended, or at a time that is set.
+    /// It begins when other jobs have ended, or at a set time.
     Ends,
-    /// It never begins unless somebody does this.
+    /// It never begins unless a person follows this advice.
     Never(&'static str),
-    /// These words are not known here; somebody should look.
+    /// The words are unknown here; a person should look.
     Unknown,
 }
 
-/// What is advised of a batch job that somebody holds.
+/// The advice for a batch job that is held.
 #[derive(Clone, Copy)]
 struct Held {
     advice: &'static str,
-    /// Of one that has been held for so long that it is not counted on any more.
+    /// The advice for a job that has been held for so long that the manager does not count on it any more.
     for_long: &'static str,
 }
 
-/// The advice with the command that lets it go on: others know no such command.
+/// Makes the advice with the command that releases a job of this batch system.
 macro_rules! held {
     ($release:literal) => {
         Held {
@@ -38,7 +39,7 @@ macro_rules! held {
     };
 }
 
-/// What is advised where the words are not known.
+/// The advice for unknown words.
 const LOOK_UP: &str = "the batch system's manual says what that means; `pilotfish allocation cancel` gives the \
                        place back";
 
@@ -53,7 +54,7 @@ const TIME_BY_SIZE: &str = "it asks for more time for so many cores or nodes tha
                             `walltime` or fewer cores for the platform";
 const HELD_BY_SLURM: Held = held!("scontrol release");
 const HELD_BY_LOADLEVELER: Held = held!("llhold -r");
-/// By PBS or Grid Engine, whose commands have the same name.
+/// A hold of PBS or Grid Engine, whose commands have the same name.
 const HELD: Held = held!("qrls");
 const ACCOUNT: &str = "the account, partition or quality of service may not be used together: name another in the \
                        platform's submit options";
@@ -62,7 +63,7 @@ const CLOSED: &str = "the partition or queue takes no jobs: ask its administrato
 const BROKEN: &str = "its administrators must mend that; `pilotfish allocation cancel` gives its place back";
 
 impl Outlook {
-    /// What can be done; `None`: wait.
+    /// Returns the advice; `None`: wait.
     pub fn advice(self) -> Option<&'static str> {
         match self {
             Outlook::Ends => None,
@@ -71,19 +72,21 @@ impl Outlook {
         }
     }
 
-    /// Whether somebody holds the batch job, so that others like it may begin.
+    /// Returns whether the batch job is held; other jobs like it may begin nevertheless.
     pub fn is_hold(self) -> bool {
         self.advice_when_long().is_some()
     }
 
-    /// What can be done about one that has been held for so long that it is not counted on any more.
+    /// Returns the advice for a job that has been held for so long that the manager does not count on it any
+    /// more.
     pub(crate) fn advice_when_long(self) -> Option<&'static str> {
         let all = [HELD_BY_SLURM, HELD_BY_LOADLEVELER, HELD];
         let held = all.into_iter().find(|held| self == Outlook::Never(held.advice))?;
         Some(held.for_long)
     }
 
-    /// What these words mean. SLURM says a word, followed by nodes at times; others say sentences.
+    /// Interprets a batch system's words. SLURM gives a word, sometimes followed by nodes; others give
+    /// sentences.
     pub fn of(words: &str) -> Outlook {
         let words = words.trim().trim_start_matches('(');
         let word: String = words.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
@@ -91,7 +94,7 @@ impl Outlook {
     }
 }
 
-/// A reason of SLURM.
+/// Interprets a reason of SLURM.
 fn of_word(word: &str) -> Option<Outlook> {
     let is_of_limits = ["Assoc", "QOS", "Max"].iter().any(|start| word.starts_with(start));
     let has = |part: &str| word.contains(part);
@@ -146,15 +149,15 @@ fn of_word(word: &str) -> Option<Outlook> {
         | "InactiveLimit"
         | "BurstBufferOperation"
         | "OutOfMemory" => Outlook::Never(BROKEN),
-        // Of what runs: it comes free again.
+        // A limit on running jobs: it frees up again.
         _ if is_of_limits && has("RunMinutes") => Outlook::Ends,
-        // Of one job: others and their hours are no matter.
+        // A limit on one job: other jobs and their hours do not matter.
         _ if is_of_limits && has("MinutesPerJob") => Outlook::Never(TIME_BY_SIZE),
         _ if is_of_limits && has("Minutes") => Outlook::Never(HOURS),
         _ if is_of_limits && has("MaxWall") => Outlook::Never(WALLTIME),
         _ if is_of_limits && (has("PerJob") || has("PerNode")) => Outlook::Never(SIZE),
         _ if is_of_limits && has("Min") => Outlook::Never(MINIMUM),
-        // Of all that the account or user has at a time: they end.
+        // A limit on all jobs of the account or user at a time: they end.
         _ if is_of_limits && word.ends_with("Limit") => Outlook::Ends,
         _ if is_of_limits && has("Limit") => Outlook::Ends,
         _ if is_of_limits && ["Grp", "PerUser", "PerAccount"].iter().any(|part| has(part)) => Outlook::Ends,
@@ -162,9 +165,9 @@ fn of_word(word: &str) -> Option<Outlook> {
     })
 }
 
-/// What others say, in small letters.
+/// Interprets a sentence of another batch system, in lower case.
 fn of_sentence(said: &str) -> Option<Outlook> {
-    // Names in quotes say nothing, whatever they are.
+    // Names in quotes are ignored.
     let said = said.split('"').step_by(2).collect::<Vec<_>>().join("\"\"");
     if let Some(held) = held_by(&said) {
         return Some(Outlook::Never(held.advice));
@@ -172,8 +175,8 @@ fn of_sentence(said: &str) -> Option<Outlook> {
     if ["can never run", "will never run", "never be able to run"].iter().any(|words| said.contains(words)) {
         return Some(Outlook::Never(NOWHERE));
     }
-    // Grid Engine names all that the job cannot have now: places in a parallel environment come free, and queues that it
-    // does not ask for are no matter.
+    // Grid Engine names everything that the job cannot have now: slots in a parallel environment come free,
+    // and queues that the job does not request do not matter.
     let is_of_now = |part: &&str| {
         part.contains("hard queue list") || (part.contains("in pe \"") && part.contains("offers"))
     };
@@ -181,13 +184,14 @@ fn of_sentence(said: &str) -> Option<Outlook> {
     if parts.is_empty() {
         return Some(Outlook::Ends);
     }
-    // Where one queue or node is only busy the job can begin, however many others are closed.
+    // If one queue or node is only busy, the job can begin, however many others are closed.
     let outlooks: Vec<Outlook> = parts.into_iter().filter_map(of_part).collect();
     let ends = outlooks.iter().find(|outlook| **outlook == Outlook::Ends);
     ends.or(outlooks.first()).copied()
 }
 
-/// By whom the job is held, if the words say that it is: names of hosts and resources may have the word, too.
+/// Returns the kind of hold, if the words say that the job is held: names of hosts and resources may contain
+/// the word, too.
 fn held_by(said: &str) -> Option<Held> {
     let words: Vec<&str> =
         said.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
@@ -223,7 +227,7 @@ fn held_by(said: &str) -> Option<Held> {
     (words.first() == Some(&"held") || says(&of_a_job)).then_some(HELD)
 }
 
-/// What OpenPBS and TORQUE say of a job that begins when others have ended, or at a time that is set.
+/// Words of OpenPBS and TORQUE about a job that begins when others have ended, or at a set time.
 const WAITS_OF_PBS: [&str; 19] = [
     "insufficient amount",
     "not enough",
@@ -246,7 +250,7 @@ const WAITS_OF_PBS: [&str; 19] = [
     "threshold value",
 ];
 
-/// The same of Grid Engine. Its `qsub` refuses what could not run on an empty cluster.
+/// The same for Grid Engine. Its `qsub` refuses jobs that could not run on an empty cluster.
 const WAITS_OF_GRID_ENGINE: [&str; 11] = [
     "because it is full",
     "overload",
@@ -261,7 +265,7 @@ const WAITS_OF_GRID_ENGINE: [&str; 11] = [
     "because of user limitations",
 ];
 
-/// Words of PBS of which nobody knows whether such a job ever begins.
+/// Words of PBS that leave open whether the job ever begins.
 const ODD_OF_PBS: [&str; 8] = [
     "pbs error",
     "scheduling error",
@@ -273,7 +277,7 @@ const ODD_OF_PBS: [&str; 8] = [
     "invalid job",
 ];
 
-/// One of several things that are said.
+/// Interprets one part of a sentence with several parts.
 fn of_part(said: &str) -> Option<Outlook> {
     let says = |parts: &[&str]| parts.iter().any(|part| said.contains(part));
     let has_word =
@@ -297,7 +301,7 @@ fn of_part(said: &str) -> Option<Outlook> {
     {
         return Some(Outlook::Ends);
     }
-    // It says "Can Never Run" of others.
+    // For other jobs it says "Can Never Run".
     (said.starts_with("not running") && !says(&ODD_OF_PBS)).then_some(Outlook::Ends)
 }
 
@@ -326,7 +330,7 @@ mod tests {
             "No available resources on nodes",
             "Load is above max limit",
             "Job would cross dedicated time boundary",
-            // Words of which a name has a part.
+            // Names that contain one of the words.
             "Not Running: Insufficient amount of resource: host (reinhold1 in use)",
             "Not Running: Insufficient amount of resource: household_gpu (R: 1 A: 0 T: 4)",
             "Not Running: Insufficient amount of resource: host (hold, held, n1)",

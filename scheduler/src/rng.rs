@@ -1,21 +1,21 @@
-//! Seeded draws. The same seed gives the same draws on every machine and in every version.
+//! Seeded random numbers. The same seed gives the same numbers on every machine and in every version.
 
 /// SplitMix64 (Steele, Lea and Flood, 2014): small, and any number is a good seed.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
 
 impl Rng {
-    /// Draws by this seed.
+    /// Makes a generator with this seed.
     pub fn new(seed: u64) -> Rng {
         Rng(seed)
     }
 
-    /// Draws that depend on nothing but the seed and these numbers.
+    /// Makes a generator that depends on nothing but the seed and these numbers.
     pub fn of(seed: u64, numbers: &[u64]) -> Rng {
         numbers.iter().fold(Rng(seed), |mut luck, number| Rng(luck.draw() ^ *number))
     }
 
-    /// Any number.
+    /// Returns any number.
     pub fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -24,22 +24,22 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// From 0 to `n` - 1; 0 when `n` is 0.
+    /// Returns a number from 0 to `n` - 1; 0 if `n` is 0.
     pub fn below(&mut self, n: u64) -> u64 {
         self.draw().checked_rem(n).unwrap_or(0)
     }
 
-    /// From `low` to `high`, both included.
+    /// Returns a number from `low` to `high`, both included.
     pub fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.below(high - low + 1)
     }
 
-    /// True once in `n` draws; never when `n` is 0.
+    /// Returns true once in `n` calls on average; never if `n` is 0.
     pub fn one_in(&mut self, n: u64) -> bool {
         n > 0 && self.below(n) == 0
     }
 
-    /// One of these.
+    /// Returns one of the choices.
     ///
     /// # Panics
     /// There is none.

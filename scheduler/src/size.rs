@@ -1,4 +1,4 @@
-//! Sizes as people read them: one form wherever one is shown.
+//! Sizes for people, in the same form everywhere.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ impl fmt::Display for Size {
         let mut amount = self.0 as f64 / 1024.0;
         let mut units = UNITS.iter();
         let mut unit = units.next();
-        // What would be rounded to 1024.0 is 1.0 of the next unit.
+        // An amount that would be rounded to 1024.0 is 1.0 of the next unit.
         while amount >= 1023.95 && units.len() > 0 {
             amount /= 1024.0;
             unit = units.next();

@@ -1,5 +1,5 @@
-//! The largest run of paper 002's Fig. 5, on one core: 5 million tasks, 1,000 nodes, 50 applications, in 100
-//! jobs and in 1,000. `cargo bench -p simulator --bench alstb`
+//! Benchmark of the largest run of paper 002's Fig. 5, on one core: 5 million tasks, 1,000 nodes, 50
+//! applications, in 100 jobs and in 1,000. `cargo bench -p simulator --bench alstb`
 
 use std::time::Instant;
 
@@ -9,7 +9,7 @@ use simulator::alstb::{
     world::{self, Policies},
 };
 
-/// Drawing the tasks included.
+/// The time limit, including the drawing of the tasks.
 const GOAL_S: f64 = 10.0;
 const N_TASKS: u64 = 5_000_000;
 

@@ -1,4 +1,4 @@
-//! What happens next: happenings by their time, in the order of entry where times are equal.
+//! The queue of future events, by time; events of equal times in the order of entry.
 
 use std::collections::BTreeMap;
 

@@ -1,29 +1,28 @@
-//! Draws from distributions, from seeded luck: those of the papers' worlds, of the workload models and of
-//! scenarios.
+//! Random numbers from distributions: of the papers' worlds, of the workload models and of scenarios.
 
 use std::f64::consts::TAU;
 
 use scheduler::rng::Rng;
 
-/// Evenly from 0 (included) to 1 (not).
+/// Draws uniformly from 0 (included) to 1 (excluded).
 pub(crate) fn uniform(luck: &mut Rng) -> f64 {
-    // The upper 53 bits are what a float holds.
+    // A float holds the upper 53 bits.
     (luck.draw() >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// Exponential with mean 1.
+/// Draws from the exponential distribution with mean 1.
 pub(crate) fn exponential(luck: &mut Rng) -> f64 {
-    // Of 0 there is no logarithm.
+    // Zero has no logarithm.
     -(1.0 - uniform(luck)).ln()
 }
 
-/// Normal with mean 0 and variance 1 (Box and Muller, 1958).
+/// Draws from the normal distribution with mean 0 and variance 1 (Box and Muller, 1958).
 pub(crate) fn normal(luck: &mut Rng) -> f64 {
     let radius = (2.0 * exponential(luck)).sqrt();
     radius * (TAU * uniform(luck)).cos()
 }
 
-/// Gamma with this shape, at least 1, and scale 1 (Marsaglia and Tsang, 2000).
+/// Draws from the gamma distribution with this shape, at least 1, and scale 1 (Marsaglia and Tsang, 2000).
 pub(crate) fn gamma(shape: f64, luck: &mut Rng) -> f64 {
     let d = shape - 1.0 / 3.0;
     let c = 1.0 / (9.0 * d).sqrt();
@@ -36,15 +35,15 @@ pub(crate) fn gamma(shape: f64, luck: &mut Rng) -> f64 {
     }
 }
 
-/// A power law of this exponent, above 0, cut off at both ends.
+/// Draws from a power law with this exponent, above 0, cut off at both ends.
 pub(crate) fn bounded_pareto((low, high): (f64, f64), exponent: f64, luck: &mut Rng) -> f64 {
     let share = 1.0 - (low / high).powf(exponent);
     let drawn = low * (1.0 - uniform(luck) * share).powf(-1.0 / exponent);
-    // Rounding may lead beyond the ends.
+    // Rounding may exceed the ends.
     drawn.clamp(low, high)
 }
 
-/// A position, each with a probability proportional to its weight; the last when rounding leaves none.
+/// Draws a position, with a probability proportional to its weight; the last if rounding leaves none.
 pub(crate) fn weighted(weights: &[f64], luck: &mut Rng) -> usize {
     let mut left = uniform(luck) * weights.iter().sum::<f64>();
     let is_it = |weight: &f64| {
@@ -54,7 +53,7 @@ pub(crate) fn weighted(weights: &[f64], luck: &mut Rng) -> usize {
     weights.iter().position(is_it).unwrap_or(weights.len().saturating_sub(1))
 }
 
-/// Puts them in any order, each as probable as another (Fisher and Yates, 1938).
+/// Shuffles the slice, each order with equal probability (Fisher and Yates, 1938).
 pub(crate) fn shuffle<T>(all: &mut [T], luck: &mut Rng) {
     for last in (1..all.len()).rev() {
         all.swap(last, luck.below(last as u64 + 1) as usize);
@@ -67,7 +66,7 @@ mod tests {
 
     use scheduler::rng::Rng;
 
-    /// Many draws.
+    /// Makes many draws.
     fn draws(draw: impl Fn(&mut Rng) -> f64) -> Vec<f64> {
         let mut luck = Rng::new(11);
         (0..40_000).map(|_| draw(&mut luck)).collect()
@@ -90,13 +89,13 @@ mod tests {
         check(1.0, 1.0, |luck| super::gamma(1.0, luck));
         check(312.0, 312.0, |luck| super::gamma(312.0, luck));
         check(1.5, 0.75, |luck| super::weighted(&[1.0, 0.0, 3.0], luck) as f64);
-        // By the density a/(1 - (low/high)^a) · low^a · x^(-a-1).
+        // The expected values follow from the density a/(1 - (low/high)^a) · low^a · x^(-a-1).
         check(2.118_31, 2.211_4, |luck| super::bounded_pareto((1.0, 10.0), 1.5, luck));
     }
 
     #[test]
     fn a_bounded_pareto_keeps_its_bounds_and_reaches_their_neighbourhood() {
-        // So much in the long ones that many are near the upper end.
+        // The exponent is so small that many values are near the upper end.
         let draws = draws(|luck| super::bounded_pareto((3.0, 9.0), 0.1, luck));
         assert!(draws.iter().all(|x| (3.0..=9.0).contains(x)));
         let within = |from: f64, to: f64| draws.iter().filter(|x| (from..=to).contains(*x)).count();

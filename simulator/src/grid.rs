@@ -1,4 +1,4 @@
-//! The same computation on many inputs, on all cores.
+//! Runs the same computation on many inputs, on all cores.
 
 use std::{
     num::NonZero,
@@ -12,9 +12,9 @@ use std::{
 
 use crate::report::Progress;
 
-/// Works on each number and tells `done` what it came to, in no particular order, from one thread at a time.
+/// Computes each number and passes the result to `done`, in no particular order, from one thread at a time.
 pub fn each<R>(numbers: Range<u64>, work: impl Fn(u64) -> R + Sync, done: impl FnMut(u64, R) + Send) {
-    // Counted from 0: a counter that begins near the largest number would begin again.
+    // Counted from 0: a counter that begins near the largest number would wrap around.
     let n_all = numbers.end.saturating_sub(numbers.start);
     let next = AtomicU64::new(0);
     let done = Mutex::new(done);
@@ -40,7 +40,7 @@ pub fn each<R>(numbers: Range<u64>, work: impl Fn(u64) -> R + Sync, done: impl F
     });
 }
 
-/// What `work` makes of each input, in their order; the same on any number of cores.
+/// Returns the result of `work` for each input, in their order; the same on any number of cores.
 pub fn map<T: Sync, R: Send>(inputs: &[T], progress: &dyn Progress, work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     progress.expect(inputs.len() as u64);
     let mut results = Vec::with_capacity(inputs.len());

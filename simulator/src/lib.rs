@@ -1,5 +1,5 @@
-//! The live engine and the live pilots in simulated time: the same code as in the manager and the
-//! agent, in a world made from a seed. And the worlds of the five papers, in which the policies are run.
+//! The real engine and the real pilots in simulated time: the same code as in the manager and the agent, in a
+//! world made from a seed. And the worlds of the five papers, in which the policies run.
 
 pub mod adaptive;
 pub mod alstb;

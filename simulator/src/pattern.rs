@@ -1,34 +1,33 @@
-//! How work comes over time: the four workload patterns of paper 003, usable by any scenario.
+//! Arrivals of work over time: the four workload patterns of paper 003, usable by any scenario.
 //!
-//! Their names are the usual ones in work on scaling clouds, their shapes are chosen here. A pattern is a
-//! rate over a stretch of time, made of straight lines, with mean 1; it says when what part of the work has
-//! come.
+//! Their names are usual in work on the scaling of clouds, their shapes are chosen here. A pattern is a rate
+//! over a period, piecewise linear with mean 1; it determines when each part of the work has arrived.
 
 use scheduler::rng::Rng;
 
 use crate::draw;
 
-/// How the rate of arrivals changes over a stretch of time.
+/// The change of the rate of arrivals over a period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
     /// The same rate all the time.
     Stable,
-    /// Rising evenly from 0.2 to 1.8 times the mean.
+    /// Rising linearly from 0.2 to 1.8 times the mean.
     Growing,
-    /// Up and down four times, evenly between 0.2 and 1.8 times the mean.
+    /// Up and down four times, linearly between 0.2 and 1.8 times the mean.
     Bursting,
-    /// Four times twice the mean, then as long nothing.
+    /// Four times: twice the mean, then nothing for as long.
     OnAndOff,
 }
 
-/// A piece of a pattern: its part of the time, the rate at its beginning and at its end.
+/// A piece of a pattern: its part of the time, and the rate at its beginning and at its end.
 type Piece = (f64, f64, f64);
 
 impl Pattern {
-    /// All of them.
+    /// All patterns.
     pub const ALL: [Pattern; 4] = [Pattern::Stable, Pattern::Growing, Pattern::Bursting, Pattern::OnAndOff];
 
-    /// The word for it.
+    /// Returns its name.
     pub fn word(self) -> &'static str {
         match self {
             Pattern::Stable => "stable",
@@ -38,7 +37,7 @@ impl Pattern {
         }
     }
 
-    /// How often it repeats, and what is repeated.
+    /// Returns the number of repetitions, and the repeated pieces.
     fn pieces(self) -> (u32, &'static [Piece]) {
         match self {
             Pattern::Stable => (1, &[(1.0, 1.0, 1.0)]),
@@ -48,7 +47,8 @@ impl Pattern {
         }
     }
 
-    /// When this part of the work has come, both from 0 to 1; what is beyond counts as the nearer end.
+    /// Returns the time at which this part of the work has arrived, both from 0 to 1; a part beyond counts as
+    /// the nearer end.
     pub fn when(self, part: f64) -> f64 {
         let (n_repeats, pieces) = self.pieces();
         let scaled = part.clamp(0.0, 1.0) * f64::from(n_repeats);
@@ -66,21 +66,21 @@ impl Pattern {
         (repeat + time.min(1.0)) / f64::from(n_repeats)
     }
 
-    /// `n` arrivals in this span, ascending, in its unit: one in each n-th part of the work, at a place drawn
-    /// by lot.
+    /// Draws `n` arrivals in this span, ascending, in its unit: one in each n-th part of the work, at a
+    /// random place.
     pub fn arrivals(self, n: usize, span: f64, luck: &mut Rng) -> Vec<f64> {
         let mut arrival = |place: usize| span * self.when((place as f64 + draw::uniform(luck)) / n as f64);
         (0..n).map(&mut arrival).collect()
     }
 }
 
-/// Where between 0 and 1 the area under the line from `from` to `to` comes to `area`.
+/// Returns the place between 0 and 1 at which the area under the line from `from` to `to` equals `area`.
 fn within(area: f64, from: f64, to: f64) -> f64 {
     let slope = to - from;
     if slope == 0.0 {
         area / from
     } else {
-        // The root of slope/2 · x² + from · x = area, in the form that does not cancel.
+        // The root of slope/2 · x² + from · x = area, in the form without cancellation.
         2.0 * area / (from + (from * from + 2.0 * slope * area).max(0.0).sqrt())
     }
 }
@@ -91,7 +91,7 @@ mod tests {
 
     use super::Pattern;
 
-    /// The part of the work that comes in each of eight equal pieces of time.
+    /// Returns the part of the work that arrives in each of eight equal pieces of time.
     fn eighths(pattern: Pattern) -> [f64; 8] {
         let mut parts = [0.0; 8];
         let n = 80_000;
@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(eighths(Pattern::Growing), [0.3, 0.5, 0.7, 0.9, 1.1, 1.3, 1.5, 1.7]);
         assert_eq!(eighths(Pattern::Bursting), [1.0; 8]);
         assert_eq!(eighths(Pattern::OnAndOff), [2.0, 0.0, 2.0, 0.0, 2.0, 0.0, 2.0, 0.0]);
-        // Half of a cycle's work has come at its top, where the rate is highest.
+        // Half of a cycle's work has arrived at its top, where the rate is highest.
         assert!((Pattern::Bursting.when(0.125) - 0.125).abs() < 1e-12);
         let near_the_top = Pattern::Bursting.when(0.13) - Pattern::Bursting.when(0.12);
         let near_the_bottom = Pattern::Bursting.when(0.255) - Pattern::Bursting.when(0.245);

@@ -1,20 +1,22 @@
-//! What a graph must be before anything of it is accepted: sizes that match, and no circles.
+//! Checks of a workflow's dependencies before any of it is accepted: the numbers of tasks must match, and
+//! there must be no circles.
 
 use std::collections::BTreeMap;
 
 use super::{Edges, Listed};
 use crate::ids::JobId;
 
-/// A stage of a graph, by its position: how many tasks it has, and which stages they come after and how.
+/// A stage of a workflow, identified by its position: its number of tasks and its dependencies on other
+/// stages.
 #[derive(Clone, Debug)]
 pub struct Shape<'a> {
-    /// How many tasks.
+    /// Number of tasks.
     pub n_tasks: u64,
-    /// Edges from stages of the same graph, which may be itself.
+    /// Edges from stages of the same workflow, possibly from the stage itself.
     pub after: Vec<(usize, &'a Edges)>,
 }
 
-/// A task in a circle: the stage's position, and its index; `None`: any of its tasks.
+/// A member of a circle: a stage's position, and the index of a task in it; `None`: any of its tasks.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Knot {
     /// The stage's position.
@@ -23,51 +25,51 @@ pub struct Knot {
     pub task: Option<u64>,
 }
 
-/// Why a graph is refused. Stages by their positions from 0.
+/// The reason for refusing a workflow. Stages are named by their positions from 0.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum EdgeProblem {
-    /// No such stage.
+    /// The named stage does not exist.
     #[error("stage {stage} comes after stage {found}, and there are stages 0 to {}", .n_stages.saturating_sub(1))]
     NoStage {
-        /// Which stage says so.
+        /// The stage that has the dependency.
         stage: usize,
-        /// What it names.
+        /// The stage that it names.
         found: usize,
-        /// How many there are.
+        /// Number of stages.
         n_stages: usize,
     },
-    /// No such job.
+    /// The named job does not exist.
     #[error("stage {stage} comes after job {job}, and there is none of that number")]
     NoJob {
-        /// Which stage says so.
+        /// The stage that has the dependency.
         stage: usize,
-        /// What it names.
+        /// The job that it names.
         job: JobId,
     },
-    /// The numbers of tasks do not go with each other.
+    /// The numbers of tasks do not fit the rule.
     #[error("stage {stage} has {found} tasks after {n_on} by `{rule}`; {wanted} tasks would be right")]
     Sizes {
-        /// Which stage.
+        /// The stage that has the dependency.
         stage: usize,
-        /// How many tasks it has.
+        /// Number of tasks that it has.
         found: u64,
-        /// How many come before.
+        /// Number of tasks that it waits for.
         n_on: u64,
-        /// The rule between them.
+        /// The rule of the dependency.
         rule: &'static str,
-        /// What would be right.
+        /// Number of tasks that would be right.
         wanted: u64,
     },
-    /// An edge from a task that is not there, or to one.
+    /// An edge from or to a task that does not exist.
     #[error("stage {stage} has an edge from task {before} of {n_on} to one of {found} tasks")]
     NoTask {
-        /// Which stage.
+        /// The stage that has the dependency.
         stage: usize,
-        /// The largest task that is waited for.
+        /// The largest index of a task that is waited for.
         before: u64,
-        /// How many there are to wait for.
+        /// Number of tasks that can be waited for.
         n_on: u64,
-        /// How many tasks the stage has.
+        /// Number of tasks of the stage.
         found: u64,
     },
     /// Tasks that wait for each other.
@@ -83,8 +85,8 @@ fn circle(knots: &[Knot]) -> String {
     words.collect::<Vec<String>>().join(" → ")
 }
 
-/// Whether the stages can be run: every edge is between tasks that are there, and nothing waits for itself.
-/// O(stages + listed edges).
+/// Checks that the stages can run: every edge connects existing tasks, and no task waits for itself. O(stages
+/// + listed edges).
 pub fn check(stages: &[Shape<'_>]) -> Result<(), EdgeProblem> {
     for (stage, shape) in stages.iter().enumerate() {
         for (on, edges) in &shape.after {
@@ -102,7 +104,7 @@ pub fn check(stages: &[Shape<'_>]) -> Result<(), EdgeProblem> {
     Ok(())
 }
 
-/// Whether so many tasks can come after so many by these edges.
+/// Checks whether `found` tasks can come after `n_on` tasks by these edges.
 pub fn sizes(stage: usize, edges: &Edges, found: u64, n_on: u64) -> Result<(), EdgeProblem> {
     let wrong = |rule, wanted| Err(EdgeProblem::Sizes { stage, found, n_on, rule, wanted });
     match edges {
@@ -125,7 +127,8 @@ pub fn sizes(stage: usize, edges: &Edges, found: u64, n_on: u64) -> Result<(), E
     }
 }
 
-/// Stages that come after each other, each once: the strongly connected parts, by Tarjan's search without recursion.
+/// Returns the sets of stages that come after each other: the strongly connected components, by Tarjan's
+/// search without recursion.
 fn knots(stages: &[Shape<'_>]) -> Vec<Vec<usize>> {
     let n = stages.len();
     let (mut number, mut low, mut is_open) = (vec![usize::MAX; n], vec![0; n], vec![false; n]);
@@ -163,8 +166,8 @@ fn knots(stages: &[Shape<'_>]) -> Vec<Vec<usize>> {
     found
 }
 
-/// Stages that come after each other are no circle as long as their tasks are none, which is only looked at where they
-/// are listed.
+/// Checks that stages that come after each other contain no circle of tasks. Only listed edges are searched
+/// task by task; a rule among such stages is refused as a circle.
 fn untie(stages: &[Shape<'_>], knot: &[usize]) -> Result<(), EdgeProblem> {
     let by_rule = |stage: &usize| {
         let mut after = stages[*stage].after.iter().filter(|(on, _)| knot.contains(on));
@@ -185,7 +188,7 @@ fn untie(stages: &[Shape<'_>], knot: &[usize]) -> Result<(), EdgeProblem> {
     Ok(())
 }
 
-/// A way round through stages that come after each other.
+/// Returns a circle of stages that come after each other.
 fn walk(stages: &[Shape<'_>], knot: &[usize]) -> Vec<Knot> {
     let (mut path, mut at) = (Vec::new(), knot[0]);
     while !path.contains(&at) {
@@ -196,7 +199,7 @@ fn walk(stages: &[Shape<'_>], knot: &[usize]) -> Vec<Knot> {
     let start = path.iter().position(|held| *held == at).unwrap_or(0);
     let mut round = path.split_off(start);
     round.push(at);
-    // It was walked against the edges.
+    // The walk went against the direction of the edges.
     round.reverse();
     round.into_iter().map(|stage| Knot { stage, task: None }).collect()
 }
@@ -206,12 +209,13 @@ struct Search<'a> {
     stages: &'a [Shape<'a>],
     knot: &'a [usize],
     place: BTreeMap<usize, usize>,
-    /// Of each stage's tasks: 0 not seen, 1 on the way, 2 done.
+    /// The state of each stage's tasks: 0 not seen, 1 on the path, 2 done.
     colours: BTreeMap<usize, Vec<u8>>,
 }
 
 impl<'a> Search<'a> {
-    /// The stage's lists of tasks of the knot, by the place of each such stage there.
+    /// Returns the listed edges of a stage to other stages of the knot, each with that stage's place in the
+    /// knot.
     fn lists(&self, stage: usize) -> Vec<(usize, &'a Listed)> {
         let listed = self.stages[stage].after.iter().filter_map(|(on, edges)| match edges {
             Edges::Listed(listed) => Some((*self.place.get(on)?, listed)),

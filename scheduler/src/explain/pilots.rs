@@ -1,4 +1,4 @@
-//! The sentences about pilots as they are, and about nodes that are somebody's alone.
+//! The sentences about the state of pilots, and about nodes reserved for one job.
 
 use std::fmt;
 
@@ -18,7 +18,8 @@ fn write_suspended(f: &mut fmt::Formatter<'_>, since: Span, limit: Span) -> fmt:
 }
 
 impl Reason {
-    /// The sentences about pilots as they are. All other reasons were told before: a new one belongs here or there.
+    /// Writes the sentences about the state of pilots. The callers have handled all other reasons: a new one
+    /// belongs here or there.
     pub(super) fn write_about_pilots(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Reason::PilotKeeps { pilot, job, needs, free } => write!(
@@ -123,7 +124,7 @@ fn write_idle(f: &mut fmt::Formatter<'_>, since: Span, timeout: Span) -> fmt::Re
     write!(f, "it has had nothing to do for {since}; after {timeout} it is sent away")
 }
 
-/// What a pilot has to do, running and ahead of that, and what it could do at a time.
+/// Writes the tasks that a pilot runs and holds, and its capacity.
 fn write_works(
     f: &mut fmt::Formatter<'_>,
     [n_running, n_queued]: [u64; 2],
@@ -134,7 +135,7 @@ fn write_works(
     write!(f, "it runs {n_running} task{s} and holds {n_queued} more, which need {used}; it has {capacity}")
 }
 
-/// Ready tasks that no pilot gets for what it holds.
+/// Writes about ready tasks that no pilot gets because of the tasks that it holds.
 fn write_kept_apart(f: &mut fmt::Formatter<'_>, n_tasks: u64) -> fmt::Result {
     let (s, are) = are(n_tasks);
     write!(
@@ -144,7 +145,7 @@ fn write_kept_apart(f: &mut fmt::Formatter<'_>, n_tasks: u64) -> fmt::Result {
     write!(f, "sets aside (`crash_limit`) runs beside none that a lost pilot had")
 }
 
-/// Ready tasks that wait for a pilot that holds nothing.
+/// Writes about ready tasks that wait for a pilot that holds nothing.
 fn write_run_alone(f: &mut fmt::Formatter<'_>, n_tasks: u64) -> fmt::Result {
     let (s, are) = are(n_tasks);
     write!(
@@ -158,17 +159,17 @@ fn write_run_alone(f: &mut fmt::Formatter<'_>, n_tasks: u64) -> fmt::Result {
     write!(f, "one of those, or all together")
 }
 
-/// Ready tasks that failed at the pilots that are free.
+/// Writes about ready tasks that failed at the pilots that are free.
 fn write_elsewhere(f: &mut fmt::Formatter<'_>, n_tasks: u64, left: Span) -> fmt::Result {
     let (s, waits) = (plural(n_tasks), if n_tasks == 1 { "waits" } else { "wait" });
     write!(f, "{n_tasks} task{s} failed on the pilots, nodes or platforms that are free, and {waits} for ")?;
     write!(f, "another that can run it, for {left} at most (retry_elsewhere)")
 }
 
-/// How a batch job ended of which its batch system says no more.
+/// The end of a batch job for which its batch system gives no cause.
 pub const UNSAID: &str = "the batch system does not say who or what ended it";
 
-/// How the batch jobs ended that a task ran in.
+/// Writes how the batch jobs ended in which a task ran.
 fn write_ends(f: &mut fmt::Formatter<'_>, ends: &[(PilotId, Option<String>, String)]) -> fmt::Result {
     let end = |(pilot, batch_id, why): &(PilotId, Option<String>, String)| match batch_id {
         Some(batch_id) => format!("pilot {pilot} in batch job {batch_id} ({why})"),
@@ -189,7 +190,7 @@ fn write_ends(f: &mut fmt::Formatter<'_>, ends: &[(PilotId, Option<String>, Stri
     }
 }
 
-/// A pilot that may be a black hole.
+/// Writes about a pilot that may be a black hole.
 fn write_doubted(f: &mut fmt::Formatter<'_>, pilot: PilotId, n_failures: u32, next_in: Span) -> fmt::Result {
     let s = plural(n_failures.into());
     write!(
@@ -202,14 +203,14 @@ fn write_doubted(f: &mut fmt::Formatter<'_>, pilot: PilotId, n_failures: u32, ne
     }
 }
 
-/// What came from other pilots and went to them.
+/// Writes the numbers of stolen tasks.
 fn write_took(f: &mut fmt::Formatter<'_>, n_taken: u64, n_given: u64) -> fmt::Result {
     let many = plural(n_taken);
     write!(f, "{n_taken} task{many} that waited at other pilots came to it since the manager started, ")?;
     write!(f, "and {n_given} went from it to others")
 }
 
-/// Which node a profiling run has, and what of it goes on there.
+/// Writes the node of a profiling run, and the jobs that run there.
 fn write_profiling(
     f: &mut fmt::Formatter<'_>,
     platform: &str,

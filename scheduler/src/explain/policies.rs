@@ -1,4 +1,4 @@
-//! The sentences about what policies say.
+//! The sentences about the decisions of policies.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl Reason {
-    /// The sentences about who gets what, and where.
+    /// Writes the sentences about fair shares, weights and node mixes.
     pub(super) fn write_about_policies(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Reason::NoWeights { policy } => write!(
@@ -77,7 +77,7 @@ impl Reason {
         }
     }
 
-    /// The sentences about which platform, node or job is chosen.
+    /// Writes the sentences about the choice of a platform, node or job.
     fn write_about_choices(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Reason::PlacedWith { policy, platform, wait, n_waits, load, mean_end, mean_end_without } => {
@@ -140,7 +140,7 @@ impl Reason {
         }
     }
 
-    /// The sentences about how many vCPUs a core stands for.
+    /// Writes the sentences about the vCPU ratio.
     fn write_about_scaling(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Reason::VcpusOfCore { platform, policy, by, ratio, most, last, ago } => {
@@ -167,7 +167,7 @@ fn part_of_node((application, cores, takes): &(String, u64, Option<Span>)) -> St
     format!("{cores} core{} for {application}{takes}", plural(*cores))
 }
 
-/// When something ends.
+/// Writes when something ends.
 fn end(end: &Option<Span>) -> String {
     end.map_or("never".to_owned(), |end| format!("in {end}"))
 }
@@ -176,7 +176,7 @@ fn are(n: u64) -> &'static str {
     if n == 1 { "was" } else { "were" }
 }
 
-/// How busy a platform is.
+/// Writes the load of a platform.
 fn busy(load: &QueueLoad) -> String {
     let QueueLoad { free_cores, cores, n_waiting, waiting_cores } = load;
     format!(
@@ -185,7 +185,8 @@ fn busy(load: &QueueLoad) -> String {
     )
 }
 
-/// What decides between two jobs, each named by whose its things are.
+/// Writes the reason that decides between two jobs. `its` and `others` are the possessives that name the
+/// jobs.
 fn precedence(because: &Precedence, its: &str, others: &str) -> String {
     match because {
         Precedence::Priority { priorities: [one, other] } => {

@@ -1,8 +1,8 @@
-//! Short tasks are handed on before there is a slot for them: each waits in the place of a running one
-//! and begins when that one has ended, without asking here first, which would leave the slot idle for a
-//! good part of the time that such a task takes.
+//! Sends short tasks on before there is a slot for them: each waits behind a running task and begins when
+//! that task has ended, without a request to this module, which would leave the slot idle for a good part of
+//! the runtime.
 //!
-//! That a task has begun is known from the end of the one before it. Until then it counts as queued.
+//! The end of the task before it tells that a task has begun. Until then it counts as queued.
 
 use std::collections::VecDeque;
 
@@ -15,36 +15,37 @@ use crate::{
     time::{Span, Time},
 };
 
-/// So much work waits behind each running task, by how long tasks of its job have taken.
+/// The amount of work that waits behind each running task, by the mean runtime of its job.
 const AHEAD: Span = Span(10_000);
 /// … and no more tasks than this.
 const N_AHEAD_MAX: u64 = 64;
-/// A task that runs for longer is not waited for: other slots may be free sooner.
+/// No task waits behind a task that has run for longer than this: other slots may be free sooner.
 pub(super) const STUCK: Span = Span(100_000);
-/// What waits begins unasked, so none does when so little is left until the last moment to begin.
+/// Waiting tasks begin without a request, so none is sent on when less than this is left until the last
+/// moment to begin.
 const LAST_MINUTE: Span = Span(60_000_000);
 
-/// A task that waits for the place of another one.
+/// A task that waits for the slot of a running task.
 #[derive(Clone, Debug)]
 pub(super) struct Ahead {
     attempt: u32,
     fate: Fate,
 }
 
-/// What becomes of a task that waits.
+/// The fate of a task that waits for a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fate {
-    /// It begins.
+    /// The task begins in the slot.
     Begin,
-    /// It is to wait here for any slot, if it has not begun.
+    /// The task joins the pilot's queue, if it has not begun.
     Queue,
-    /// It is to go back to the manager, if it has not begun.
+    /// The task returns to the manager, if it has not begun.
     Return,
 }
 
 impl JobQueue {
-    /// How many tasks may wait behind each running one.
-    /// None of a job with files: which of those are here, and when they are delivered, only the core knows.
+    /// Returns how many tasks may wait behind each running task: none for a job with files, because only
+    /// [`PilotCore`] knows whether its inputs are here and when its output files are delivered.
     fn n_ahead(&self) -> u64 {
         if self.needs.staging.is_any() {
             return 0;
@@ -54,7 +55,8 @@ impl JobQueue {
 }
 
 impl PilotCore {
-    /// Lets tasks wait behind running ones of their job, unless another job is to have the cores of those.
+    /// Lets tasks wait behind running tasks of their job, unless a job with fewer cores is to have these
+    /// cores.
     pub(super) fn hand_on(&mut self, now: Time, actions: &mut Vec<PilotAction>) {
         let cores = self.cores_held();
         let cores_of = |job: &JobId| cores.get(job).copied().unwrap_or(0);
@@ -79,13 +81,13 @@ impl PilotCore {
         if is_late || self.leaving.is_some() || queue.n_ahead() == 0 || self.n_cores_over > 0 {
             return;
         }
-        // Half of them stay here, for whichever slot is free first.
+        // Half of the tasks stay in the queue, for the first slot that becomes free.
         let share = queue.queued.len() / 2 / (self.running.range(all_of(job)).count() as u64).max(1);
         let n_ahead = queue.n_ahead().min(share);
         for (head, running) in self.running.range_mut(all_of(job)) {
             let n_waiting = running.followers.len() as u64;
             let is_slow = now >= running.since + STUCK;
-            // Several at a time, so that not every end of a task makes work here.
+            // Sends several at a time, so that not every end of a task makes work here.
             if is_slow || n_waiting * 2 > n_ahead {
                 continue;
             }
@@ -98,8 +100,8 @@ impl PilotCore {
         }
     }
 
-    /// A running task has ended: the first that waits for its place has begun, or the place is free.
-    /// Returns what its kill is to be reported as.
+    /// Handles the end of a running task: the first task that waits for its slot has begun, or the slot is
+    /// free. Returns the failure kind to report if the ended task was killed.
     pub(super) fn next_begins(&mut self, now: Time, job: JobId, ended: Running) -> Option<FailureKind> {
         let Running { needs, killed_for, mut followers, .. } = ended;
         match followers.pop_front() {
@@ -114,7 +116,8 @@ impl PilotCore {
         killed_for
     }
 
-    /// A task that waited waits no more; true if it has ended for good, of something else than our will.
+    /// Removes a task that waited for a slot and ended without beginning. Returns true if it has ended for
+    /// good, other than by our withdrawal.
     pub(super) fn ends_unbegun(&mut self, task: TaskId, ending: &Ending) -> bool {
         let Some(Ahead { attempt, fate }) = self.ahead.remove(&task) else { return false };
         for (_, running) in self.running.range_mut(all_of(task.job)) {
@@ -137,7 +140,7 @@ impl PilotCore {
         false
     }
 
-    /// What waits is to go back to the manager, unless it has begun.
+    /// Withdraws waiting tasks, to return them to the manager unless they have begun.
     pub(super) fn withdraw(&mut self, job: JobId, tasks: &TaskSet, actions: &mut Vec<PilotAction>) {
         for (task, ahead) in self.ahead.range_mut(all_of(job)).filter(|(task, _)| tasks.contains(task.index))
         {
@@ -148,14 +151,14 @@ impl PilotCore {
         }
     }
 
-    /// When a running task that others wait for has run for too long.
+    /// Returns when the first running task that others wait for will have run for too long.
     pub(super) fn stuck_at(&self) -> Option<Time> {
         let waited_for =
             self.running.values().filter(|running| !running.is_stuck && !running.followers.is_empty());
         waited_for.map(|running| running.since + STUCK).min()
     }
 
-    /// What waits behind a task that takes long is to begin wherever there is room.
+    /// Withdraws tasks that wait behind a long task, so that they begin in any free slot.
     pub(super) fn take_back_stuck(&mut self, now: Time, actions: &mut Vec<PilotAction>) {
         if self.stuck_at().is_none_or(|at| now < at) {
             return;
@@ -179,7 +182,7 @@ impl PilotCore {
         }
     }
 
-    /// Learns how long tasks of a job take.
+    /// Updates the mean runtimes of the job and of all jobs.
     pub(super) fn note_wall(&mut self, job: JobId, wall_us: u64) {
         let with = |mean_us: Option<u64>| mean_us.map_or(wall_us, |mean| mean - mean / 8 + wall_us / 8);
         self.mean_us = Some(with(self.mean_us));

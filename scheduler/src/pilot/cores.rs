@@ -1,4 +1,4 @@
-//! Cores that are offered to tasks, and who has them.
+//! The cores that are offered to tasks, and the jobs that hold them.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use super::PilotCore;
 use crate::{ids::JobId, resources::Resources};
 
 impl PilotCore {
-    /// Tasks may have so many cores from now on.
+    /// Sets the number of cores that tasks may have from now on.
     pub(super) fn offer(&mut self, cores: u32) {
         let n_used = (self.limits.capacity.cores - self.free.cores).saturating_add(self.n_cores_over);
         self.limits.capacity.cores = cores;
@@ -14,7 +14,7 @@ impl PilotCore {
         self.n_cores_over = n_used.saturating_sub(cores);
     }
 
-    /// What a task had is free again, as far as it was offered.
+    /// Frees the resources of a task, as far as they are still offered.
     pub(super) fn come_free(&mut self, needs: &Resources) {
         self.free.give_back(needs, 1);
         let n_over = self.n_cores_over.min(self.free.cores);
@@ -22,7 +22,7 @@ impl PilotCore {
         self.n_cores_over -= n_over;
     }
 
-    /// Cores on which tasks of each job run.
+    /// Returns the number of cores on which tasks of each job run.
     pub(super) fn cores_held(&self) -> BTreeMap<JobId, u64> {
         let mut cores = BTreeMap::new();
         for (task, running) in &self.running {

@@ -1,5 +1,5 @@
-//! What goes back to the manager before it has begun, and what goes to other pilots by way of it: a report says
-//! whose it is to be, and the manager sends it there.
+//! Returns tasks that have not begun to the manager, or gives them to other pilots by way of it: a report
+//! names the receiver, and the manager sends the tasks there.
 
 use super::{PilotAction, PilotCore};
 use crate::{
@@ -15,7 +15,7 @@ impl PilotCore {
         }
     }
 
-    /// Gives back those of the tasks that have not begun.
+    /// Returns those of the tasks that have not begun to the manager.
     pub(super) fn give_back(&mut self, job: JobId, tasks: &TaskSet, actions: &mut Vec<PilotAction>) {
         self.withdraw(job, tasks, actions);
         let mut returned = self.unstage(job, tasks, actions);

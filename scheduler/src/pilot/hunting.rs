@@ -1,5 +1,5 @@
-//! Data-aware stealing (paper 004): where queued tasks wait that read files, what an idle pilot takes from others, and
-//! what it leaves to those who ask. Whom to ask, and where files are, the shell finds out.
+//! Data-aware stealing (paper 004): the queues in which tasks with inputs wait, the tasks that an idle pilot
+//! steals, and the tasks that a victim gives. The shell finds out whom to ask and which pilot has a file.
 
 use super::{
     PilotAction, PilotCore,
@@ -15,43 +15,43 @@ use crate::{
     time::{Span, Time},
 };
 
-/// What is begun so soon stays with who is asked: to take it would take as long.
+/// Tasks that begin within this time stay with the victim: stealing them would take as long.
 const MARGIN: Span = Span::from_millis(10);
-/// Tasks that were promised are waited for so long, …
+/// The time for which promised tasks are awaited, …
 const ON_THEIR_WAY: Span = Span::from_secs(1);
-/// … and what another pilot may give that the manager asks.
+/// … and tasks of another pilot that the manager asks.
 const PASSED_ON: Span = Span::from_millis(100);
-/// Others are asked after this time at the latest: tasks may have come to one of them meanwhile. (The paper's pilots
-/// give up: all their tasks are there from the beginning.)
+/// The longest pause between steal requests: another pilot may have got tasks meanwhile. (The paper's pilots
+/// give up, because all their tasks are there from the beginning.)
 const PAUSE_LONGEST: Span = Span::from_secs(8);
-/// How often it is looked whether a queue has grown too long (paper 004: every second).
+/// The interval at which the length of the queues is checked (paper 004: every second).
 const RELIEF: Span = Span::from_secs(1);
 
-/// What a pilot takes from others and they from it.
+/// The state of stealing, as thief and as victim.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Hunting {
     policy: PilotStealing,
     hunt: Hunt,
-    /// When others are asked next, while there is nothing to do.
+    /// When to ask other pilots next, while there is nothing to do.
     due_at: Option<Time>,
-    /// Others are being asked.
+    /// Whether a steal request is open.
     is_out: bool,
-    /// Not before this time.
+    /// No steal request is sent before this time.
     not_before: Time,
     relief_at: Option<Time>,
-    /// When more can be taken here, though nothing happens until then.
+    /// When more tasks can be stolen here, though no event happens until then.
     more_at: Option<Time>,
-    /// What is fetched in a second from others.
+    /// Bytes per second at which this pilot fetches files from others.
     bytes_per_s: u64,
 }
 
 impl Hunting {
-    /// When something is to be done.
+    /// Returns when [`PilotCore::handle`] is needed next for stealing.
     pub(super) fn wakeup(&self) -> Option<Time> {
         [self.due_at, self.relief_at, self.more_at].into_iter().flatten().min()
     }
 
-    /// Tasks have come.
+    /// Notes that tasks have come.
     pub(super) fn work_came(&mut self, now: Time, is_given: bool) {
         self.hunt.work_came();
         if is_given {
@@ -69,8 +69,8 @@ fn tasks_per_s(n_slots: u64, mean_us: u64) -> f64 {
 }
 
 impl PilotCore {
-    /// How long a task of the job takes: as others of it did here, else as any did. What waits next of a graph is often
-    /// the first of its job.
+    /// Returns the expected runtime of a task of the job: the mean of its own tasks here, else of all tasks.
+    /// The next task of a workflow is often the first of its job.
     fn expected_us(&self, queue: &JobQueue) -> Option<u64> {
         queue.mean_us.or(self.mean_us)
     }
@@ -80,7 +80,8 @@ impl PilotCore {
         self.expected_us(queue).map(|mean_us| tasks_per_s(n_slots, mean_us))
     }
 
-    /// When running tasks are expected to end, by what others of their jobs took, and how many cores that frees.
+    /// Returns when running tasks are expected to end, by the mean runtime of their jobs, and how many cores
+    /// each frees.
     fn ends_expected(&self) -> impl Iterator<Item = (Time, u64)> {
         let mean_us =
             |job: &JobId| self.jobs.get(job).and_then(|queue: &JobQueue| queue.mean_us).or(self.mean_us);
@@ -91,25 +92,27 @@ impl PilotCore {
         })
     }
 
-    /// Cores that come free in a moment. Who runs on though its like have ended may do so for long.
+    /// Returns the number of cores that come free in a moment. A task that has outrun its expected end by
+    /// more than the margin may still run for long and does not count.
     fn n_cores_soon(&self, now: Time) -> u64 {
         let soon = self.ends_expected().filter(|(end, _)| end.0.abs_diff(now.0) < MARGIN.0);
         soon.map(|(_, n_cores)| n_cores).sum()
     }
 
-    /// When the next of those has run on for so long that what waits for its cores may be taken.
+    /// Returns when the next running task will have outrun its expected end for so long that tasks that wait
+    /// for its cores may be stolen.
     fn more_at(&self, now: Time) -> Option<Time> {
         let is_any_to_take = self.hunting.law().steals() && self.has_queued();
         let ends = is_any_to_take.then(|| self.ends_expected()).into_iter().flatten();
         ends.map(|(end, _)| end + MARGIN).filter(|at| *at > now).min()
     }
 
-    /// Tasks that are begun on the cores that come free soon, before another pilot could have taken them: on each slot
-    /// the next one, and those that end meanwhile.
+    /// Returns the number of tasks that will begin on the cores that come free soon, before another pilot
+    /// could have stolen them: the next one on each slot, and the ones that follow within the margin.
     fn n_margin(&self, queue: &JobQueue, n_cores_soon: u64) -> u64 {
         let needs = &queue.needs.resources;
         let free = u64::from(self.free.cores);
-        // What has cores enough waits for something else.
+        // A task that fits into the free cores waits for something else.
         let n_cores = if u64::from(needs.cores) > free { n_cores_soon + free } else { n_cores_soon };
         let n_slots =
             (n_cores / u64::from(needs.cores.max(1))).min(needs.how_often_in(&self.limits.capacity));
@@ -117,7 +120,7 @@ impl PilotCore {
         self.expected_us(queue).map_or(0, margin)
     }
 
-    /// What others may take goes by this policy from now on.
+    /// Sets the stealing policy.
     pub(super) fn obey_stealing(&mut self, policy: PilotStealing, actions: &mut Vec<PilotAction>) {
         if self.hunting.policy == policy {
             return;
@@ -132,8 +135,9 @@ impl PilotCore {
         }
     }
 
-    /// Tasks that have come and read files are looked at: who has those is where they are to wait. What another pilot
-    /// gave is too: else nobody could take it any more, and who took half of everything would be the last to end.
+    /// Asks the shell where the inputs of new tasks are, to choose the queue in which they wait. Tasks that
+    /// another pilot gave are included: otherwise no pilot could steal them again, and a pilot that stole
+    /// half of all tasks would be the last to end.
     pub(super) fn look_at(&mut self, job: JobId, tasks: &TaskSet, actions: &mut Vec<PilotAction>) {
         let law = self.hunting.law();
         let Some(queue) = self.jobs.get_mut(&job).filter(|queue| queue.needs.staging.inputs) else { return };
@@ -144,7 +148,7 @@ impl PilotCore {
         }
     }
 
-    /// It is known who has what these tasks read (paper 004, Algorithm 1).
+    /// Queues tasks now that the pilots with their inputs are known (paper 004, Algorithm 1).
     pub(super) fn seen(
         &mut self,
         (job, tasks): (JobId, &TaskSet),
@@ -181,7 +185,8 @@ impl PilotCore {
         }
     }
 
-    /// A queue of tasks that stay with their files may have grown too long (paper 004, FLDS).
+    /// Lets others steal tasks that stay with their files, where their queue has grown too long (paper 004,
+    /// FLDS).
     pub(super) fn relieve(&mut self, now: Time) {
         let is_any_kept = self.jobs.values().any(|queue| queue.relief.is_some() && queue.ready.n_own() > 0);
         if !is_any_kept {
@@ -204,7 +209,7 @@ impl PilotCore {
         }
     }
 
-    /// Asks others for tasks, when there has been nothing to begin for long enough.
+    /// Sends a steal request when there has been nothing to begin for long enough.
     pub(super) fn hunt(&mut self, now: Time, actions: &mut Vec<PilotAction>) {
         self.hunting.more_at = self.more_at(now);
         let listens = self.in_flight[super::Lane::Listen as usize];
@@ -224,7 +229,7 @@ impl PilotCore {
         }
     }
 
-    /// Others were asked for tasks.
+    /// Handles the outcome of a steal request.
     pub(super) fn hunted(&mut self, now: Time, hunted: Hunted) {
         let Hunting { hunt, is_out, not_before, .. } = &mut self.hunting;
         *is_out = false;
@@ -241,7 +246,8 @@ impl PilotCore {
         }
     }
 
-    /// How many tasks another pilot could take here, or somewhat more; 0 only if none.
+    /// Returns the number of tasks that another pilot could steal here, or somewhat more; 0 only if there is
+    /// none.
     pub fn n_to_take(&self, now: Time) -> u64 {
         if !self.hunting.law().steals() || self.leaving.is_some() {
             return 0;
@@ -253,8 +259,8 @@ impl PilotCore {
         self.jobs.iter().map(of_job).sum()
     }
 
-    /// Tasks that another pilot may take although their files are here or on their way, in their order: where no core
-    /// is free they wait, and with them all that comes after them in a graph.
+    /// Returns the tasks that another pilot may steal although their files are here or in transfer, in their
+    /// order: where no core is free they wait, and so do the tasks that depend on them.
     fn staged_to_take(&self, job: JobId, n_cores_soon: u64) -> Vec<u64> {
         let is_full = self.free.cores == 0 && !self.staged.is_empty();
         let Some(queue) = self.jobs.get(&job).filter(|_| is_full) else { return Vec::new() };
@@ -281,12 +287,13 @@ impl PilotCore {
         self.hunting.law().may_leave(n_waiting, bytes, &pace)
     }
 
-    /// Gives a pilot half of what it may take, one of one: those that it costs least. Returns how many.
+    /// Gives a pilot half of the tasks that it may steal, or the only one: the tasks that cost the least
+    /// transfer. Returns the number of tasks given.
     pub(super) fn give_half(&mut self, now: Time, thief: PilotId, actions: &mut Vec<PilotAction>) -> u64 {
         let (n_all, soon) = (self.n_to_take(now), self.n_cores_soon(now));
         let mut n_left = n_all.div_ceil(2);
         let jobs: Vec<JobId> = self.order.iter().rev().copied().collect();
-        // Those first whose turn comes last.
+        // The jobs whose turn comes last are first.
         for job in jobs.into_iter().filter(|_| n_all > 0) {
             let Some(queue) = self.jobs.get(&job) else { continue };
             let n = self.n_to_take_of(queue, soon).min(n_left);
@@ -304,7 +311,7 @@ impl PilotCore {
         n_all.div_ceil(2) - n_left
     }
 
-    /// Tasks of those whose files are known, so many at most; they are queued by nothing else any more.
+    /// Takes up to `n_most` tasks whose files are known out of `ready`.
     fn half_of(&mut self, job: JobId, n_most: u64) -> TaskSet {
         let mut taken = TaskSet::new();
         let Some(mut ready) = self.jobs.get_mut(&job).map(|queue| std::mem::take(&mut queue.ready)) else {
@@ -322,14 +329,14 @@ impl PilotCore {
     }
 }
 
-/// The last so many.
+/// Returns the last `n` queued tasks.
 fn last_of(queue: &JobQueue, n: u64) -> TaskSet {
     let mut tasks = queue.queued.clone();
     tasks.take_first(tasks.len().saturating_sub(n));
     tasks
 }
 
-/// Files as the policies see them: this pilot is 0, the others are numbered from 1.
+/// Converts files to the form that the policies need: this pilot is 0, the others are numbered from 1.
 fn places(read: &[ReadBy]) -> (Vec<Input>, Vec<PilotId>) {
     let mut others = Vec::new();
     let mut number = |at: Option<PilotId>| match at {

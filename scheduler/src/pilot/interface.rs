@@ -1,4 +1,4 @@
-//! What a pilot's core hears and says.
+//! The events that a pilot's core handles, and the actions that it returns.
 
 use crate::{
     ids::{JobId, PilotId, TaskId},
@@ -9,20 +9,21 @@ use crate::{
     time::{Span, Time},
 };
 
-/// What a pilot is and may do.
+/// The resources and time limits of a pilot.
 #[derive(Clone, Debug)]
 pub struct PilotLimits {
-    /// What tasks may use.
+    /// The resources that tasks may use.
     pub capacity: Resources,
-    /// When the pilot ends, if that is known.
+    /// When the pilot ends, if known.
     pub walltime_end: Option<Time>,
-    /// What ends before the walltime by less than this is not begun, and what still runs then is killed.
+    /// Tasks that would end later than this long before the walltime's end do not begin, and running ones are
+    /// killed then.
     pub walltime_margin: Span,
-    /// How long a pull may be parked at the manager.
+    /// The longest time that a pull may be parked at the manager.
     pub poll_wait: Span,
 }
 
-/// The two pulls that may be on their way: one that reports, one that listens.
+/// The two pulls that may be open at a time: one reports, one listens.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lane {
     /// Carries results; answered at once.
@@ -31,80 +32,81 @@ pub enum Lane {
     Listen,
 }
 
-/// How a task's process ended.
+/// The end of a task's process.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Ending {
-    /// By itself, with this code.
+    /// It exited with this code.
     Exited(i32),
-    /// Otherwise; the shell knows why.
+    /// It failed in another way, which the shell knows.
     Failed(FailureKind),
-    /// Because [`PilotAction::Kill`] said so.
+    /// It was killed because of [`PilotAction::Kill`], or withdrawn.
     Killed,
 }
 
-/// What came of asking other pilots for tasks.
+/// The outcome of a steal request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Hunted {
-    /// Some are on their way here.
+    /// Another pilot has promised tasks.
     Promised,
-    /// The manager has asked one of them, which may give some.
+    /// The manager has asked another pilot, which may give some.
     PassedOn,
-    /// Nobody has any, as far as is known.
+    /// No pilot has any, as far as is known.
     InVain,
 }
 
-/// What happened to the pilot.
+/// An event for the pilot.
 #[derive(Clone, PartialEq, Debug)]
-#[allow(missing_docs)] // The fields say it.
+#[allow(missing_docs)] // The comments of the variants name the fields.
 pub enum PilotEvent {
     /// The pilot is registered; reports up to this number are durable.
     Registered { acknowledged: u64 },
     /// A pull was answered.
     Answered { lane: Lane, answer: Box<PullAnswer> },
-    /// A pull was not answered, and the shell has waited as long as it wants to before the next.
+    /// A pull was not answered, and the shell has waited long enough before the next one.
     PullFailed { lane: Lane },
-    /// A task's process has ended and what it had is free; what came of it is told later, by `Ended`.
+    /// A task's process has ended and its resources are free; `Ended` brings its result later.
     Over { task: TaskId },
     /// A task's process has ended.
     Ended { task: TaskId, ending: Ending, usage: Usage, output: Option<TaskOutput> },
-    /// The files of a task that was to be staged are in its folder, or cannot be had.
+    /// The inputs of a task are in its scratch directory, or could not be brought.
     Staged { task: TaskId, result: Result<(), FailureKind> },
-    /// The files that a task left have arrived where they go, or will not.
+    /// The output files of a task have arrived at their destination, or will not.
     Delivered { task: TaskId, result: Result<Vec<OutputFile>, FailureKind> },
-    /// The platform or a person wants the pilot to go: drain.
+    /// The platform or a person wants the pilot to drain.
     Signalled,
-    /// … now: kill what runs.
+    /// The platform or a person wants the pilot to stop at once and kill the running tasks.
     StopAsked,
-    /// Another pilot of the platform has nothing to do and wants some of what waits here.
+    /// An idle pilot of the platform asks for queued tasks.
     AskedFor { thief: PilotId },
-    /// Other pilots were asked for tasks.
+    /// The outcome of a steal request.
     Hunted(Hunted),
-    /// What [`PilotAction::Look`] asked for. `read`: of tasks that read something, by index. `bytes_per_s`: what is
-    /// fetched in a second from others.
+    /// The answer to [`PilotAction::Look`]. `read`: the inputs of tasks that have any, by index.
+    /// `bytes_per_s`: bytes per second fetched from other pilots.
     Seen { job: JobId, tasks: TaskSet, read: Vec<(u64, Vec<ReadBy>)>, bytes_per_s: u64 },
-    /// A time asked for by [`PilotCore::next_wakeup`] has come.
+    /// A time that [`PilotCore::next_wakeup`] returned has come.
     TimerFired,
 }
 
-/// What the shell must do, in order.
+/// An action for the shell. Actions are done in order.
 #[derive(Clone, PartialEq, Debug)]
-#[allow(missing_docs)] // The fields say it.
+#[allow(missing_docs)] // The comments of the variants name the fields.
 pub enum PilotAction {
-    /// Remember how to run a job's tasks.
+    /// Remember a job's template.
     Learn(Template),
-    /// Start a task's process. With `after`: in the place of that running task, once it and those that
+    /// Start a task's process. With `after`: in the slot of that running task, once it and the tasks that
     /// wait there already have ended.
     Start { task: TaskId, attempt: u32, after: Option<TaskId> },
-    /// Start a task no more that waits for its place: `Ended` with `Killed` follows. Nothing, if it has begun.
+    /// Withdraw a task that waits for a slot: `Ended` with `Killed` follows. Does nothing if the task has
+    /// begun.
     Withdraw { task: TaskId },
     /// End a task's process; `Ended` with `Killed` follows.
     Kill { task: TaskId },
-    /// Bring the files that a task needs; `Staged` follows, unless `Unstage` comes before.
+    /// Bring the inputs of a task; `Staged` follows, unless `Unstage` comes before.
     Stage { task: TaskId },
-    /// The task will not begin here, or what it left is not wanted: bring and deliver nothing more for it.
-    /// Nothing is heard of that any more, not even if the task comes again.
+    /// Stop bringing inputs and delivering output files of a task, which will not begin here or is not
+    /// wanted. No event about these transfers follows, not even if the task comes again.
     Unstage { task: TaskId },
-    /// Deliver the files that a task left; `Delivered` follows, unless `Unstage` comes before.
+    /// Deliver the output files of a task; `Delivered` follows, unless `Unstage` comes before.
     Deliver { task: TaskId },
     /// Keep a sealed report until it is acknowledged.
     Keep(Report),
@@ -112,27 +114,27 @@ pub enum PilotAction {
     Drop { acknowledged: u64 },
     /// Send a pull. With `report`: put the kept report of that number into it.
     Pull { lane: Lane, pull: Box<Pull>, report: Option<u64> },
-    /// So many tasks are on their way to a pilot that has asked for some.
+    /// Tell a pilot that asked for tasks that this many are on their way to it.
     Gave { thief: PilotId, n_tasks: u64 },
-    /// Whether others may ask for tasks here, and this one them, and look where files are.
+    /// Start or stop to answer and send steal requests and to tell where files are.
     Meet { is_wanted: bool },
-    /// Find out who has what these queued tasks read; `Seen` follows.
+    /// Find out which pilots have the inputs of these queued tasks; `Seen` follows.
     Look { job: JobId, tasks: TaskSet },
-    /// Ask other pilots for tasks; `Hunted` follows.
+    /// Send a steal request to other pilots; `Hunted` follows.
     Hunt,
-    /// A job is over: end its resident processes, forget its template.
+    /// End a job's resident processes and forget its template, because the job has ended.
     Forget { job: JobId },
-    /// Tell what running tasks write, for as long as the manager wants to hear it.
+    /// Send the output of running tasks, as long as the manager wants it.
     Show,
-    /// All is reported: say good-bye and end.
+    /// End the session at the manager and exit: all results are reported.
     Leave { reason: LeaveReason },
 }
 
-/// A file that a task reads.
+/// An input of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReadBy {
-    /// Another pilot that has it; `None`: this one does, or nobody.
+    /// Another pilot that has it; `None`: this one has it, or none.
     pub at: Option<PilotId>,
-    /// How large it is.
+    /// Size in bytes.
     pub bytes: u64,
 }

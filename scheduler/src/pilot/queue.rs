@@ -1,4 +1,4 @@
-//! What a pilot has of a job that has not begun.
+//! The tasks of a job that a pilot has and that have not begun.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -15,34 +15,36 @@ use crate::{
 pub(super) struct JobQueue {
     pub(super) needs: TaskNeeds,
     pub(super) queued: TaskSet,
-    /// Tasks that are to begin before others, set after set; some may not be queued any more.
+    /// Sets of tasks in the order in which they begin, before all others; some tasks may not be queued any
+    /// more.
     ranks: VecDeque<TaskSet>,
-    /// Queued tasks whose next attempt is not their first, and its number.
+    /// Queued tasks whose next attempt is not their first, with its number.
     pub(super) tried: BTreeMap<u64, u32>,
-    /// Tasks that another pilot gave to this one, some perhaps begun. They may be given on, but are not sent to who
-    /// has their files.
+    /// Tasks that another pilot gave to this one, some perhaps begun. They may be given again, but are not
+    /// sent to the pilot that has their files.
     given: TaskSet,
-    /// Tasks that this one gave to another.
+    /// Tasks that this pilot gave to another.
     gone: TaskSet,
-    /// Tasks of which it is asked who has what they read; none of them begins before that is known.
+    /// Tasks for which the location of their inputs was requested. They begin only after all others, until it
+    /// is known.
     unseen: TaskSet,
-    /// Tasks of which that is known, by what they read.
+    /// Tasks whose input locations are known.
     pub(super) ready: ReadyQueues<u64>,
-    /// How long those may be that stay with their files.
+    /// Limits the queue of tasks that stay with their files.
     pub(super) relief: Option<Relief>,
-    /// How long its tasks take, the latest counting most; `None`: none has ended here.
+    /// Moving average of the runtime of its tasks; `None`: none has ended here.
     pub(super) mean_us: Option<u64>,
-    /// The manager has said that nothing more of it will come.
+    /// Whether the manager has said that nothing more of it will come.
     pub(super) is_over: bool,
 }
 
-/// A task that is to begin next.
+/// A task that begins next.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Next {
     pub(super) index: u64,
-    /// The number of its attempt.
+    /// Number of its attempt.
     pub(super) attempt: u32,
-    /// Where it waited; `None`: it is not known where its files are.
+    /// The queue in which it waited; `None`: the location of its files is not known.
     pub(super) place: Option<Place>,
 }
 
@@ -64,9 +66,9 @@ impl JobQueue {
         }
     }
 
-    /// `is_ranked`: what comes later of the same answer begins later.
+    /// Adds tasks. `is_ranked`: later bundles of the same answer begin later.
     pub(super) fn add(&mut self, tasks: &TaskSet, tried: Vec<(u64, u32)>, is_ranked: bool) {
-        // Who came before them begins before them.
+        // Tasks that came before them begin before them.
         if is_ranked && self.ranks.is_empty() && !self.queued.is_empty() {
             self.ranks.push_back(self.queued.clone());
         }
@@ -77,7 +79,7 @@ impl JobQueue {
         self.tried.extend(tried);
     }
 
-    /// Those of the tasks that are queued; nothing is known of them any more.
+    /// Removes those of the tasks that are queued, and returns them.
     pub(super) fn remove(&mut self, tasks: &TaskSet) -> TaskSet {
         let removed = self.queued.intersection(tasks);
         if !removed.is_empty() {
@@ -89,7 +91,7 @@ impl JobQueue {
         removed
     }
 
-    /// These have come from another pilot, or from nobody.
+    /// Notes whether these tasks came from another pilot.
     pub(super) fn note_given(&mut self, tasks: &TaskSet, is_given: bool) {
         match is_given {
             true => self.given.insert_all(tasks),
@@ -97,26 +99,27 @@ impl JobQueue {
         }
     }
 
-    /// It is asked who has what these read.
+    /// Notes that the location of the inputs of these tasks was requested.
     pub(super) fn is_asked_of(&mut self, tasks: &TaskSet) {
         self.unseen.insert_all(tasks);
     }
 
-    /// That is known of these, or will not be; gives those that are still queued.
+    /// Notes that the location of the inputs of these tasks is known, or will not be. Returns the tasks that
+    /// are still queued.
     pub(super) fn are_seen(&mut self, tasks: &TaskSet) -> TaskSet {
         let seen = self.unseen.intersection(tasks).intersection(&self.queued);
         self.unseen.remove_all(tasks);
         seen
     }
 
-    /// Of what is not queued any more nothing need be known.
+    /// Forgets all input locations once no task is queued.
     fn forget_begun(&mut self) {
         if self.queued.is_empty() {
             self.ready = ReadyQueues::new();
         }
     }
 
-    /// The next of those whose files are known that is still queued.
+    /// Takes the next task with known input locations that is still queued.
     fn next_ready(&mut self) -> Option<(u64, Place)> {
         loop {
             let (index, place) = self.ready.begin()?;
@@ -126,24 +129,24 @@ impl JobQueue {
         }
     }
 
-    /// These went to another pilot. Should they come again, that one could not have them.
+    /// Notes that these tasks went to another pilot. If they come again, they are not sent to their files.
     pub(super) fn note_gone(&mut self, tasks: &TaskSet) {
         self.gone.insert_all(tasks);
     }
 
-    /// Whether a task may be sent to who has its files.
+    /// Returns whether a task may be sent to the pilot that has its files.
     pub(super) fn may_go_to_its_files(&self, index: u64) -> bool {
         !self.gone.contains(index) && !self.given.contains(index)
     }
 
-    /// How many may go to another pilot. Where some have been given and cores are free (`is_idle`), one stays: two that
-    /// have too few free to begin it would else give it to each other for ever.
+    /// Returns how many tasks may go to another pilot. If some were given and cores are free (`is_idle`), one
+    /// stays: otherwise two pilots with too few free cores to begin it would give it to each other for ever.
     pub(super) fn n_may_go(&self, is_idle: bool) -> u64 {
         let is_any_given = is_idle && !self.given.intersection(&self.queued).is_empty();
         self.queued.len() - u64::from(is_any_given)
     }
 
-    /// Those that are to begin next; nothing is queued of them any more.
+    /// Takes the next `n` tasks out of the queue.
     pub(super) fn take_first(&mut self, n: u64) -> TaskSet {
         let mut taken = TaskSet::new();
         while taken.len() < n
@@ -161,7 +164,7 @@ impl JobQueue {
         taken
     }
 
-    /// Those that are to begin next.
+    /// Takes the next `n` tasks out of the queue to begin them, the ones with known input locations first.
     pub(super) fn take_next(&mut self, n: u64) -> Vec<Next> {
         let known = |(index, place)| (index, Some(place));
         let mut taken: Vec<(u64, Option<Place>)> =

@@ -1,8 +1,8 @@
-//! Files that come before a task begins and go after it has ended. Neither holds a slot: while they are on
-//! their way, other tasks run.
+//! Stage-in before a task begins and stage-out after it has ended. Neither holds a slot: other tasks run
+//! during the transfers.
 //!
-//! A task whose files are brought counts as queued: it can be given back. One whose files are delivered has
-//! ended and is not reported yet: nobody is told of its success before its files are where they go.
+//! A task in stage-in counts as queued: it can be returned. A task in stage-out has ended and is not reported
+//! yet: its success is reported only when its output files are at their destination.
 
 use std::collections::BTreeMap;
 
@@ -13,20 +13,20 @@ use crate::{
     results::{Failure, FailureKind, OutputFile, TaskFiles, TaskOutput, Usage},
 };
 
-/// Files are brought for so many tasks a slot: for the one that begins next, and one more, for tasks may be
-/// shorter than transfers. More would keep them from pilots that could begin them sooner.
+/// Number of tasks per slot whose inputs are brought: the next one, and one more, because tasks may be
+/// shorter than transfers. A larger number would keep tasks from pilots that could begin them sooner.
 const N_STAGED_PER_SLOT: u64 = 2;
 
-/// A task that has not begun and whose files are here or on their way.
+/// A task that has not begun, and whose files are here or in transfer.
 #[derive(Clone, Debug)]
 pub(super) struct Staged {
     next: Next,
-    /// Whose turn was earlier begins earlier.
+    /// Its place in the order: a smaller number begins earlier.
     number: u64,
     pub(super) is_here: bool,
 }
 
-/// What is known of a task that has succeeded and whose files are on their way.
+/// The result of a task that has succeeded and whose output files are in transfer.
 #[derive(Clone, Debug)]
 pub(super) struct Delivering {
     pub(super) code: i32,
@@ -34,32 +34,32 @@ pub(super) struct Delivering {
     pub(super) output: Option<TaskOutput>,
 }
 
-/// Whose turn is earlier first.
+/// Returns the tasks in the order in which they begin.
 fn in_order<'a>(staged: impl Iterator<Item = (&'a TaskId, &'a Staged)>) -> Vec<Next> {
     let mut staged: Vec<&Staged> = staged.map(|(_, staged)| staged).collect();
     staged.sort_unstable_by_key(|staged| staged.number);
     staged.into_iter().map(|staged| staged.next).collect()
 }
 
-/// Those of a job, as a set.
+/// Returns the staged tasks of a job.
 pub(super) fn of_job(staged: &BTreeMap<TaskId, Staged>, job: JobId) -> TaskSet {
     let tasks = staged.range(all_of(job)).map(|(task, _)| task);
     sets(tasks).remove(&job).unwrap_or_default()
 }
 
-/// Whether the files of any of them are here.
+/// Returns whether the files of any staged task of the job are here.
 pub(super) fn is_any_here(staged: &BTreeMap<TaskId, Staged>, job: JobId) -> bool {
     staged.range(all_of(job)).any(|(_, staged)| staged.is_here)
 }
 
 impl PilotCore {
-    /// Whether nothing runs, nothing will, and files are still on their way to where they go.
+    /// Returns whether nothing runs, nothing will, and output files are still in transfer.
     pub fn is_only_delivering(&self) -> bool {
         let is_idle = self.running.is_empty() && self.ahead.is_empty();
         self.leaving.is_some() && is_idle && !self.delivering.is_empty()
     }
 
-    /// Has files brought for the tasks that begin next.
+    /// Starts to bring the inputs of the tasks that begin next.
     pub(super) fn stage_next(&mut self, actions: &mut Vec<PilotAction>) {
         if self.n_jobs_with_inputs == 0 || self.leaving.is_some() {
             return;
@@ -84,7 +84,7 @@ impl PilotCore {
         }
     }
 
-    /// Those of a job whose files are here, in their order.
+    /// Takes up to `n` tasks of a job whose files are here, in their order.
     pub(super) fn take_staged(&mut self, job: JobId, n: u64) -> Vec<Next> {
         let mut here = in_order(self.staged.range(all_of(job)).filter(|(_, staged)| staged.is_here));
         here.truncate(usize::try_from(n).unwrap_or(usize::MAX));
@@ -94,12 +94,12 @@ impl PilotCore {
         here
     }
 
-    /// Those of a job whose files are here or on their way, in their order.
+    /// Returns the tasks of a job whose files are here or in transfer, in their order.
     pub(super) fn staged_of(&self, job: JobId) -> Vec<Next> {
         in_order(self.staged.range(all_of(job)))
     }
 
-    /// Files have come, or will not.
+    /// Handles the end of a stage-in.
     pub(super) fn task_is_staged(&mut self, task: TaskId, result: Result<(), FailureKind>) {
         let Some(staged) = self.staged.get_mut(&task) else { return };
         let Err(kind) = result else {
@@ -112,7 +112,7 @@ impl PilotCore {
         self.n_gathered += 1;
     }
 
-    /// Files have been delivered, or will not be.
+    /// Handles the end of a stage-out.
     pub(super) fn task_is_delivered(&mut self, task: TaskId, result: Result<Vec<OutputFile>, FailureKind>) {
         let Some(Delivering { code, usage, output }) = self.delivering.remove(&task) else { return };
         let gathered = self.gathered.entry(task.job).or_default();
@@ -129,7 +129,8 @@ impl PilotCore {
         self.gather_output(task.job, output);
     }
 
-    /// Those of the tasks that have not begun and whose files are here or on their way; these are brought no more.
+    /// Removes those of the tasks that have not begun and whose files are here or in transfer, stops the
+    /// transfers, and returns the tasks.
     pub(super) fn unstage(&mut self, job: JobId, tasks: &TaskSet, actions: &mut Vec<PilotAction>) -> TaskSet {
         if self.staged.is_empty() {
             return TaskSet::new();
@@ -143,7 +144,8 @@ impl PilotCore {
         unstaged
     }
 
-    /// What these tasks have left is not waited for, or what any has: they have failed of `kind`, or go back.
+    /// Stops the stage-out of these tasks (`None`: of all tasks): they have failed with `kind`, or are
+    /// returned.
     pub(super) fn deliver_no_more(
         &mut self,
         of: Option<(JobId, &TaskSet)>,

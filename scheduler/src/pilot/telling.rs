@@ -1,4 +1,4 @@
-//! What the manager is told: what came of tasks, gathered into reports, and what the pilot holds.
+//! The pilot's messages to the manager: results, gathered into reports, and the tasks that the pilot holds.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,8 @@ use crate::{
 };
 
 impl PilotCore {
-    /// A task's process has ended: its slot is another one's, and what came of it is gathered, unless files
-    /// that it has left go first.
+    /// Handles the end of a task's process: the next task gets its slot, and its result is gathered, unless
+    /// its output files have to be delivered first.
     pub(super) fn task_ended(
         &mut self,
         now: Time,
@@ -68,7 +68,7 @@ impl PilotCore {
         }
     }
 
-    /// Makes a report of all that was gathered. Its number is used for nothing else, ever.
+    /// Seals a report of all that was gathered. Its number is never used again.
     pub(super) fn seal(&mut self, actions: &mut Vec<PilotAction>) {
         self.seq += 1;
         let mut tasks = Vec::new();
@@ -104,7 +104,7 @@ impl PilotCore {
             holds: told.map(|asked| Holdings {
                 asked,
                 tasks: self.holds(),
-                // One that is over may be forgotten at any moment: it is to be sent again.
+                // The template of an ended job may be forgotten at any moment: it must be sent again.
                 templates: self
                     .jobs
                     .iter()
@@ -112,15 +112,15 @@ impl PilotCore {
                     .map(|(job, _)| *job)
                     .collect(),
             }),
-            // If the pilot is killed now, those whose end is not judged were lost with it.
+            // If the pilot is killed now, the tasks with unknown result are lost with it.
             running: sets(self.running.keys().chain(self.unjudged.keys())).into_iter().collect(),
-            // Whoever sends it knows.
+            // The shell, which sends the pull, fills this in.
             efforts: Vec::new(),
             moved: Vec::new(),
             is_hungry: self.leaving.is_none(),
             wait: if lane == Lane::Listen { self.limits.poll_wait } else { Span::ZERO },
             session_nonce: None,
-            // As efforts.
+            // The shell fills this in, too.
             starved: Vec::new(),
             tally: Some(self.tally()),
         };
@@ -129,7 +129,8 @@ impl PilotCore {
         actions.push(PilotAction::Pull { lane, pull: Box::new(pull), report });
     }
 
-    /// Counts what [`PilotCore::holds`] lists, without making the sets. What is in two of them counts twice.
+    /// Counts the tasks that [`PilotCore::holds`] lists, without making the sets. Tasks in two sets count
+    /// twice.
     fn tally(&self) -> Tally {
         let queued: u64 = self.jobs.values().map(|queue| queue.queued.len()).sum();
         let in_hand = self.ahead.len() + self.staged.len() + self.delivering.len();
@@ -162,7 +163,7 @@ impl PilotCore {
         for (job, staged) in sets(self.staged.keys()) {
             entry(&mut held, job).queued.insert_all(&staged);
         }
-        // Their processes are over: nothing that happens to the pilot now is their doing.
+        // Their processes have ended: they cannot cause a loss of the pilot now.
         for (job, delivering) in sets(self.delivering.keys()) {
             entry(&mut held, job).unreported.insert_all(&delivering);
         }

@@ -1,4 +1,4 @@
-//! What must hold of a pilot, one behaviour a test.
+//! Tests of the pilot, one behaviour a test.
 
 mod ahead;
 mod giving;
@@ -195,7 +195,7 @@ fn where_fewer_slots_are_offered_what_runs_goes_on_and_nothing_begins_until_enou
         let commands = vec![PilotCommand::Offer { cores }];
         answered(vec![Part { number, commands, ..Part::default() }])
     };
-    // So long that none waits behind it.
+    // Such a long runtime that no task waits behind it.
     let usage = Usage { wall_us: 60_000_000, ..Usage::default() };
     let ended_slowly = |index| {
         let (task, ending) = (TaskId { job: JobId(1), index }, Ending::Exited(0));
@@ -273,7 +273,7 @@ fn what_goes_back_is_held_until_that_is_reported() {
     let mut core = pilot(1, None);
     core.handle(Time(1), answered(vec![part(1, 0..4)]));
     core.handle(Time(2), ended(0, Ending::Exited(0)));
-    // While the first report is on its way.
+    // The first report is not acknowledged yet.
     let commands = vec![PilotCommand::Return { job: JobId(1), tasks: (3..4).into() }];
     core.handle(Time(3), answered(vec![Part { number: 2, commands, ..Part::default() }]));
     let held = &core.holds()[0];

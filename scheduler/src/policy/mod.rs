@@ -1,4 +1,4 @@
-//! The policies, a folder a layer, a file a policy, a registry line each. Pure functions.
+//! The policies: a directory for each layer, a file for each policy, a line in the registry. Pure functions.
 
 pub mod affinity;
 pub mod allocation;
@@ -14,36 +14,36 @@ pub mod table;
 
 use serde::{Deserialize, Serialize};
 
-/// Which policy each layer uses.
+/// The policy of each layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Policies {
-    /// How many cores of each platform each user gets; `None`: users are left to matching.
+    /// How many cores of each platform each user gets; `None`: matching alone decides between users.
     #[serde(with = "allocation::words")]
     pub allocation: Option<allocation::Allocation>,
-    /// How fit is measured for that.
+    /// The measure of affinity for the allocation layer.
     pub affinity: affinity::Affinity,
-    /// How much of what is ready is meant for each platform; `None`: pilots take what is there.
+    /// How many of the ready tasks are meant for each platform; `None`: pilots take any.
     #[serde(with = "none_or")]
     pub distribution: Option<distribution::Distribution>,
-    /// Which platform the next allocation is asked of; `None`: each for which there is work.
+    /// The platform of the next allocation; `None`: each platform for which there is work.
     #[serde(with = "none_or")]
     pub placement: Option<placement::pilots::PilotPlacement>,
-    /// Which job a pulling pilot serves.
+    /// The job that a pulling pilot serves.
     pub matching: matching::Matching,
-    /// How many of its tasks go along.
+    /// The number of its tasks in one answer.
     pub bundling: bundling::Bundling,
-    /// Whose tasks share a node; `None`: whoever's come.
+    /// The users whose tasks share a node; `None`: any users.
     #[serde(with = "none_or")]
     pub mapping: Option<mapping::Mapping>,
-    /// What pilots may take from each other.
+    /// The tasks that pilots may steal from each other.
     pub stealing: stealing::PilotStealing,
-    /// How many vCPUs a core stands for, where that may be another number than one.
+    /// The vCPU ratio, on platforms where it may differ from one.
     pub scaling: scaling::Scaling,
 }
 
 impl Default for Policies {
-    /// What wins in our measurements (docs/simulate.md).
+    /// Returns the policies that are best in our measurements (docs/simulate.md).
     fn default() -> Policies {
         Policies {
             allocation: None,

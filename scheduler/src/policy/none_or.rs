@@ -1,16 +1,16 @@
-//! The words of layers that may do without a policy: `none`, or that of one without numbers.
+//! The words of layers that can do without a policy: `none`, or the word of a policy without numbers.
 
 use serde::{Deserialize, Deserializer, Serializer, de::Error as _};
 
-/// Policies of a layer that each have a word.
+/// A policy type of a layer in which each policy has a word.
 pub trait Worded: Copy + PartialEq + 'static {
-    /// `none`, and those of [`Worded::POLICIES`] in their order.
+    /// `none`, and the words of [`Worded::POLICIES`] in their order.
     const WORDS: &'static [&'static str];
-    /// All of them.
+    /// All policies that have a word.
     const POLICIES: &'static [Self];
 }
 
-/// As a word that [`deserialize`] reads.
+/// Writes the word that [`deserialize`] reads.
 ///
 /// # Errors
 /// Those of the serializer.
@@ -18,16 +18,16 @@ pub fn serialize<P: Worded, S: Serializer>(policy: &Option<P>, serializer: S) ->
     serializer.serialize_str(to_word(*policy))
 }
 
-/// Its word; that of none for a policy with numbers that no word names.
+/// Returns the word of the policy; `none` for a policy with numbers that no word names.
 pub fn to_word<P: Worded>(policy: Option<P>) -> &'static str {
     let place = policy.and_then(|policy| P::POLICIES.iter().position(|known| *known == policy));
     P::WORDS[place.map_or(0, |place| place + 1)]
 }
 
-/// One of [`Worded::WORDS`].
+/// Reads one of [`Worded::WORDS`].
 ///
 /// # Errors
-/// Another word.
+/// Any other word.
 pub fn deserialize<'de, P: Worded, D: Deserializer<'de>>(deserializer: D) -> Result<Option<P>, D::Error> {
     let word = String::deserialize(deserializer)?;
     let place = P::WORDS.iter().position(|known| *known == word);

@@ -1,4 +1,4 @@
-//! Numbers by user and platform, as most policies of the fairness paper take and give them.
+//! Tables by user and platform, the inputs and results of most policies of the fairness paper.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,59 +10,59 @@ pub struct Table<T> {
 }
 
 impl<T: Copy> Table<T> {
-    /// `n_rows` rows of `n_columns` cells, each with this value.
+    /// Makes `n_rows` rows of `n_columns` cells, each with this value.
     pub fn new(n_rows: usize, n_columns: usize, value: T) -> Table<T> {
         Table { n_columns, cells: vec![value; n_rows * n_columns] }
     }
 
-    /// Of these rows; `None` unless all of them are of the same length.
+    /// Makes a table of these rows; `None` unless all of them have the same length.
     pub fn from_rows(rows: &[Vec<T>]) -> Option<Table<T>> {
         let n_columns = rows.first().map_or(0, Vec::len);
         let is_rectangle = rows.iter().all(|row| row.len() == n_columns);
         is_rectangle.then(|| Table { n_columns, cells: rows.concat() })
     }
 
-    /// How many rows there are.
+    /// Returns the number of rows.
     pub fn n_rows(&self) -> usize {
         self.cells.len().checked_div(self.n_columns).unwrap_or(0)
     }
 
-    /// How many columns there are.
+    /// Returns the number of columns.
     pub fn n_columns(&self) -> usize {
         self.n_columns
     }
 
-    /// One cell.
+    /// Returns a cell.
     ///
     /// # Panics
-    /// Out of the table.
+    /// The place is outside of the table.
     pub fn at(&self, row: usize, column: usize) -> T {
         self.row(row)[column]
     }
 
-    /// One cell, to be changed.
+    /// Returns a mutable cell.
     ///
     /// # Panics
-    /// Out of the table.
+    /// The place is outside of the table.
     pub fn at_mut(&mut self, row: usize, column: usize) -> &mut T {
         assert!(column < self.n_columns, "column {column} of {}", self.n_columns);
         &mut self.cells[row * self.n_columns + column]
     }
 
-    /// One row.
+    /// Returns a row.
     ///
     /// # Panics
-    /// Out of the table.
+    /// The row is outside of the table.
     pub fn row(&self, row: usize) -> &[T] {
         &self.cells[row * self.n_columns..(row + 1) * self.n_columns]
     }
 
-    /// All rows, in order.
+    /// Returns all rows, in order.
     pub fn rows(&self) -> impl Iterator<Item = &[T]> {
         (0..self.n_rows()).map(|row| self.row(row))
     }
 
-    /// A table of the same shape, each cell made of its place.
+    /// Makes a table of the same shape, each cell computed from its row and column.
     pub fn map_places<U: Copy>(&self, value: impl Fn(usize, usize) -> U) -> Table<U> {
         let places = (0..self.n_rows()).flat_map(|row| (0..self.n_columns).map(move |column| (row, column)));
         Table { n_columns: self.n_columns, cells: places.map(|(row, column)| value(row, column)).collect() }

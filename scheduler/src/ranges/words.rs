@@ -1,36 +1,36 @@
-//! Sets of indices as words of 64 bits. Full words that follow each other are one piece, so a range costs three
-//! pieces at most; indices in any order cost at most one piece for each 64 that they are spread over.
+//! Sets of indices as words of 64 bits. Consecutive full words are one piece, so a range costs at most three
+//! pieces; indices in any order cost at most one piece for each 64 of the range that they cover.
 
 use std::{collections::BTreeMap, ops::Range};
 
 const BITS: u64 = u64::BITS as u64;
 const FULL: u64 = u64::MAX;
 
-/// Words that all have the same bits. Several only if they are full.
+/// Consecutive words with equal bits. More than one word only if they are full.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Piece {
     n_words: u64,
     bits: u64,
 }
 
-/// Words of which some are set.
+/// The words that have set bits.
 ///
-/// No piece is empty, and full ones that touch are one: equal sets have equal pieces.
+/// No piece is empty, and full ones that touch are merged: equal sets have equal pieces.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Words {
-    /// By their first word.
+    /// The pieces by their first word.
     pieces: BTreeMap<u64, Piece>,
 }
 
-/// Words and the bits that each of them has: several words only with all of their bits.
+/// Words and the bits of each of them: several words only if all their bits are set.
 pub type Span = (Range<u64>, u64);
 
-/// How many indices are in it.
+/// Returns the number of indices in a span.
 pub fn n_indices((words, bits): &Span) -> u64 {
     (words.end - words.start) * u64::from(bits.count_ones())
 }
 
-/// A range in spans: the word that it begins in, those that it fills, the word that it ends in.
+/// Splits a range into spans: the word in which it begins, the full words, the word in which it ends.
 pub fn spans_of(range: Range<u64>) -> impl Iterator<Item = Span> {
     let (first, last) = (range.start / BITS, range.end / BITS);
     let head = FULL << (range.start % BITS);
@@ -50,30 +50,30 @@ pub fn spans_of(range: Range<u64>) -> impl Iterator<Item = Span> {
     spans.into_iter().flatten()
 }
 
-/// The lowest `n` of bits.
+/// Returns the lowest `n` set bits.
 pub fn lowest(bits: u64, n: u64) -> u64 {
     let above = (0..n).fold(bits, |rest, _| rest & rest.saturating_sub(1));
     bits & !above
 }
 
 impl Words {
-    /// How many pieces there are: what the set costs.
+    /// Returns the number of pieces, which is the cost of the set.
     pub fn n_pieces(&self) -> usize {
         self.pieces.len()
     }
 
-    /// The bits of one word.
+    /// Returns the bits of one word.
     pub fn get(&self, word: u64) -> u64 {
         let before = self.pieces.range(..=word).next_back();
         before.map_or(0, |(first, piece)| if word - first < piece.n_words { piece.bits } else { 0 })
     }
 
-    /// What is set, in ascending order.
+    /// Returns the spans of set bits, in ascending order.
     pub fn spans(&self) -> impl Iterator<Item = Span> + '_ {
         self.pieces.iter().map(|(first, piece)| (*first..first + piece.n_words, piece.bits))
     }
 
-    /// What is set of these words, in ascending order.
+    /// Returns the spans of set bits in these words, in ascending order.
     pub fn spans_within(&self, words: Range<u64>) -> impl Iterator<Item = Span> + '_ {
         let before = self.pieces.range(..words.start).next_back();
         let reaching = before.filter(|(first, piece)| *first + piece.n_words > words.start);
@@ -84,7 +84,7 @@ impl Words {
         })
     }
 
-    /// Gives these words these bits; a lone one may have any, several have all or none.
+    /// Sets these words to these bits; a single word may have any bits, several have all or none.
     pub fn set(&mut self, words: Range<u64>, bits: u64) {
         if let (1, false, Some(piece)) =
             (words.end - words.start, bits == 0 || bits == FULL, self.pieces.get_mut(&words.start))
@@ -116,14 +116,14 @@ impl Words {
         }
     }
 
-    /// What a full piece has behind the words that are cleared.
+    /// Restores the part of a full piece behind cleared words.
     fn keep_after(&mut self, first: u64, end: u64) {
         if end > first {
             self.pieces.insert(first, Piece { n_words: end - first, bits: FULL });
         }
     }
 
-    /// Sets all of words that are clear.
+    /// Sets all bits of words that are clear.
     fn fill(&mut self, words: Range<u64>) {
         let after = self.pieces.get(&words.end).filter(|piece| piece.bits == FULL).copied();
         if after.is_some() {
@@ -137,7 +137,7 @@ impl Words {
         }
     }
 
-    /// What is set here and there, in ascending order. Walks over the pieces of the smaller.
+    /// Returns the spans that are set in both, in ascending order. Walks over the pieces of the smaller.
     pub fn both<'a>(&'a self, other: &'a Words) -> impl Iterator<Item = Span> + 'a {
         let (few, many) = if self.n_pieces() <= other.n_pieces() { (self, other) } else { (other, self) };
         few.spans().flat_map(move |(words, bits)| {
@@ -146,12 +146,12 @@ impl Words {
         })
     }
 
-    /// What is set here and not there, in ascending order.
+    /// Returns the spans that are set here and not in `other`, in ascending order.
     pub fn without<'a>(&'a self, other: &'a Words) -> impl Iterator<Item = Span> + 'a {
         self.spans().flat_map(move |(words, bits)| {
             let end = words.end;
             let mut next = words.start;
-            // After the last of the others comes what is left.
+            // The end marker yields the rest after the last span of the other.
             let there = other.spans_within(words).chain(std::iter::once((end..end, 0)));
             there.flat_map(move |(words, taken)| {
                 let untouched = (next..words.start, bits);
@@ -161,7 +161,7 @@ impl Words {
         })
     }
 
-    /// As ranges of indices, in ascending order, as few as there can be.
+    /// Returns the ranges of indices, in ascending order, as few as possible.
     pub fn ranges(&self) -> impl Iterator<Item = Range<u64>> + '_ {
         let mut parts = self.spans().flat_map(parts).peekable();
         std::iter::from_fn(move || {
@@ -174,7 +174,7 @@ impl Words {
     }
 }
 
-/// Ascending spans become words again.
+/// Collects ascending spans into words.
 impl FromIterator<Span> for Words {
     fn from_iter<I: IntoIterator<Item = Span>>(spans: I) -> Words {
         let mut pieces: Vec<(u64, Piece)> = Vec::new();
@@ -193,7 +193,7 @@ impl FromIterator<Span> for Words {
     }
 }
 
-/// The ranges of a span.
+/// Returns the ranges of a span.
 fn parts((words, bits): Span) -> impl Iterator<Item = Range<u64>> {
     let first = words.start * BITS;
     let filled = (bits == FULL).then(|| first..words.end * BITS);

@@ -1,6 +1,6 @@
-//! A run of a workload, tasks as a fluid: each platform works on the first job in its queue at the pace of
-//! that job's application, what fails is tried again, and vCPUs change at once. Worked out from event to
-//! event without steps of time, so it is as exact as its model.
+//! A run of a workload with tasks as a fluid: each platform works on the first job in its queue at the pace
+//! of that job's application, failed work is retried, and vCPUs change at once. Computed from event to event
+//! without time steps, so it is as exact as its model.
 
 use std::collections::VecDeque;
 
@@ -21,28 +21,28 @@ use super::{
 
 /// Seconds between two decisions on vCPUs, and between two measurements of rates.
 pub const INTERVAL_S: f64 = 300.0;
-/// What is measured is off by the same luck in all runs; jobs differ.
+/// The seed of measuring errors: the same in all runs, only the jobs differ.
 const LUCK_OF_MEASURING: u64 = 3;
-/// Fewer tasks than this are none.
+/// Amounts of tasks below this count as zero.
 const NOTHING: f64 = 1e-6;
 
-/// Which laws, with which constants.
+/// The policies of a run, with their constants.
 #[derive(Clone, Copy, Debug)]
 pub struct Laws {
-    /// Of weights.
+    /// The policy for weights.
     pub distribution: Distribution,
-    /// Of vCPUs.
+    /// The policy for vCPUs.
     pub scaling: Scaling,
-    /// For what vCPUs are decided.
+    /// The scope of a vCPU ratio.
     pub scope: Scope,
-    /// Constants of the first.
+    /// Constants of the policy for weights.
     pub weights: distribution::Settings,
-    /// Constants of the second.
+    /// Constants of the policy for vCPUs.
     pub vcpus: scaling::Settings,
 }
 
 impl Laws {
-    /// With the constants of all runs.
+    /// Makes policies with the constants of all runs.
     pub fn new(distribution: Distribution, scaling: Scaling) -> Laws {
         Laws {
             distribution,
@@ -54,33 +54,33 @@ impl Laws {
     }
 }
 
-/// What came out of a run.
+/// The results of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
-    /// Tasks a second, from the first second to the end of the last task.
+    /// Tasks per second, from the first second to the end of the last task.
     pub throughput: f64,
-    /// Seconds that a task waits on average from its submission to its (last) start.
+    /// Mean seconds of a task from its submission to its (last) start.
     pub wait_s: f64,
-    /// Part of all core-seconds in which a core computed, for attempts that failed too.
+    /// Part of all core-seconds in which a core computed, including failed attempts.
     pub utilisation: f64,
-    /// Failed attempts by tasks.
+    /// Failed attempts divided by tasks.
     pub errors: f64,
-    /// How often the vCPUs of a core changed, of all applications together where each has its own.
+    /// Number of changes of the vCPU ratio, summed over all applications if each has its own.
     pub n_changes: usize,
-    /// vCPUs a core and the cloud's mean weight, after each interval.
+    /// The vCPU ratio and the cloud's mean weight, after each interval.
     pub course: Vec<Moment>,
-    /// How often LOAD kept, initialised and moved the weights.
+    /// How many times LOAD kept, initialised and moved the weights.
     pub load_steps: [usize; 3],
-    /// Steps in which a weight would have left 0 to 1.
+    /// Number of steps in which a weight would have left 0 to 1.
     pub n_clamped: usize,
 }
 
-/// A point of a course.
+/// A point in the course of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Moment {
-    /// In seconds.
+    /// Time in seconds.
     pub at: f64,
-    /// vCPUs of a core of the cloud, for the application that runs there last.
+    /// The cloud's vCPU ratio, for the application that ran there last.
     pub ratio: f64,
     /// Tasks on the cloud that are not finished.
     pub n_queued: u64,
@@ -96,11 +96,11 @@ struct Slice {
     submitted_at: f64,
 }
 
-/// What the platforms did since the last interval, by application and platform.
+/// The platforms' work since the last interval, by application and platform.
 struct Done {
     finished: Table<f64>,
     seconds: Table<f64>,
-    /// On the cloud, by application.
+    /// Attempts on the cloud, by application.
     cloud: Vec<Attempts>,
 }
 
@@ -119,7 +119,7 @@ impl Done {
     }
 }
 
-/// All that a run needs.
+/// The state of a run.
 struct Run {
     now: f64,
     nature: Nature,
@@ -136,7 +136,7 @@ struct Run {
     outcome: Outcome,
 }
 
-/// Runs all jobs to their end; jobs ascend in time.
+/// Runs all jobs to their end; `jobs` are in ascending order of time.
 pub fn run(jobs: &[Job], laws: &Laws, nature: Nature) -> Outcome {
     let mut run = Run::new(laws, nature);
     let mut coming = jobs.iter().peekable();
@@ -193,7 +193,7 @@ impl Run {
         self.queues[platform].front().map_or(f64::INFINITY, end)
     }
 
-    /// Lets the platforms work until `then`, by which no head of a queue ends earlier.
+    /// Lets the platforms work until `then`; no head of a queue ends before that.
     fn advance(&mut self, then: f64) {
         let seconds = then - self.now;
         for platform in 0..CORES.len() {
@@ -226,7 +226,7 @@ impl Run {
         self.now = then;
     }
 
-    /// Tasks of each application that each platform has not finished.
+    /// Returns the tasks of each application that each platform has not finished.
     fn queued(&self) -> Table<u64> {
         let mut queued = Table::new(APPLICATIONS.len(), CORES.len(), 0);
         for (platform, queue) in self.queues.iter().enumerate() {
@@ -258,7 +258,7 @@ impl Run {
         self.outcome.load_steps[step] += 1;
     }
 
-    /// The end of an interval: what was measured is learned, vCPUs are decided.
+    /// Handles the end of an interval: learns from the measurements and decides on vCPUs.
     fn decide(&mut self) {
         let done = std::mem::replace(&mut self.done, Done::nothing());
         for application in 0..APPLICATIONS.len() {

@@ -9,7 +9,7 @@ pub mod world;
 
 use crate::report::{Effort, Progress, Report};
 
-/// Runs the paper's example, its workloads under its laws and ours, and compares.
+/// Runs the paper's example and its workloads under its policies and ours, and compares the results.
 pub fn reproduce(effort: Effort, seed: u64, progress: &dyn Progress) -> Report {
     reproduction::report(effort, seed, progress)
 }

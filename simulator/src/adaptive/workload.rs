@@ -1,40 +1,40 @@
-//! Workloads of paper 003: jobs of the applications of a condition, coming in a pattern.
+//! Workloads of paper 003: jobs of the applications of a condition that arrive in a pattern.
 
 use scheduler::{policy::distribution::Weights, rng::Rng};
 
 use super::world::{CLOUD, CLUSTER, Condition, Nature, Pace};
 use crate::{draw, pattern::Pattern};
 
-/// Jobs of a workload.
+/// Number of jobs of a workload.
 const N_JOBS: usize = 100;
-/// Tasks of all of them.
+/// Number of tasks of all jobs.
 pub const N_TASKS: u64 = 100_000;
 
-/// A job to come.
+/// A job that will arrive.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Job {
-    /// By place.
+    /// Index of its application.
     pub application: usize,
-    /// How many tasks it has.
+    /// Number of tasks.
     pub n_tasks: u64,
-    /// When it comes, in seconds.
+    /// Time of arrival, in seconds.
     pub at: f64,
 }
 
-/// Which workload.
+/// The parameters of a workload.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cell {
-    /// How jobs come.
+    /// The pattern of arrivals.
     pub pattern: Pattern,
-    /// Of what.
+    /// The set of applications.
     pub condition: Condition,
-    /// The work that comes by the work that both platforms together can do in that time, with one vCPU a
-    /// core.
+    /// The arriving work divided by the work that both platforms together can do in that time, with one vCPU
+    /// per core.
     pub load: f64,
 }
 
 impl Cell {
-    /// The paper's four patterns and three conditions at these loads.
+    /// Returns the cells of the paper's four patterns and three conditions at these loads.
     pub fn all(loads: &[f64]) -> Vec<Cell> {
         let of_load = |load: f64| {
             let of_condition = move |condition: Condition| {
@@ -45,8 +45,8 @@ impl Cell {
         loads.iter().copied().flat_map(of_load).collect()
     }
 
-    /// Its jobs by this seed: sizes between half and one and a half times the mean, applications in any
-    /// order but each as often, times within the pattern.
+    /// Returns its jobs for this seed: sizes between half and one and a half times the mean, applications in
+    /// random order but equally often, times within the pattern.
     pub fn jobs(self, seed: u64) -> Vec<Job> {
         let mut luck = Rng::of(seed, &[N_TASKS]);
         let sizes: Vec<f64> = (0..N_JOBS).map(|_| luck.between(500, 1500) as f64).collect();
@@ -65,7 +65,7 @@ impl Cell {
     }
 }
 
-/// Each of these as often as the others, for each job one, in an order drawn by lot.
+/// Returns an application for each job, each equally often, in random order.
 fn shuffled(applications: &[usize], luck: &mut Rng) -> Vec<usize> {
     let mut all: Vec<usize> = applications.iter().copied().cycle().take(N_JOBS).collect();
     draw::shuffle(&mut all, luck);

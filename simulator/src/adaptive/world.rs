@@ -1,25 +1,25 @@
-//! Applications and platforms of paper 003. The paper names them; all numbers are chosen.
+//! Applications and platforms of paper 003. The paper names them; we chose all numbers.
 
 use scheduler::rng::Rng;
 
 use crate::draw;
 
-/// The cluster's place in all rows.
+/// The cluster's index in all rows.
 pub const CLUSTER: usize = 0;
-/// The cloud's place in all rows.
+/// The cloud's index in all rows.
 pub const CLOUD: usize = 1;
 /// Cores of each platform.
 pub const CORES: [u64; 2] = [24, 24];
 
-/// Share of attempts on the cloud that fail when its cores are not short.
+/// Part of the attempts on the cloud that fail while its cores suffice.
 const ERROR_ALWAYS: f64 = 0.005;
-/// And for each core's worth of CPU that is wanted beyond those there are, by the task's CPU part.
+/// Additional part for each core's worth of missing CPU, multiplied by the task's CPU part.
 const ERROR_BY_SHORTAGE: f64 = 0.10;
 
 /// A kind of program.
 #[derive(Clone, Copy, Debug)]
 pub struct Application {
-    /// As in the paper.
+    /// The name in the paper.
     pub name: &'static str,
     /// Seconds of a task on one core of the cluster and of the cloud.
     pub runtimes: [f64; 2],
@@ -27,7 +27,7 @@ pub struct Application {
     pub cpu: f64,
 }
 
-/// In the order of all rows.
+/// The applications, in the order of all rows.
 pub const APPLICATIONS: [Application; 4] = [
     Application { name: "AutoDock", runtimes: [14.0, 10.0], cpu: 1.0 },
     Application { name: "Pythia", runtimes: [10.0, 7.0], cpu: 0.95 },
@@ -35,22 +35,22 @@ pub const APPLICATIONS: [Application; 4] = [
     Application { name: "C.M.S", runtimes: [16.0, 24.0], cpu: 0.40 },
 ];
 
-/// Which applications a workload is made of.
+/// The set of applications of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Condition {
-    /// Those that compute.
+    /// Applications that compute.
     Cpu,
-    /// Those that wait.
+    /// Applications that wait for input and output.
     Io,
-    /// All.
+    /// All applications.
     Mixed,
 }
 
 impl Condition {
-    /// All of them.
+    /// All conditions.
     pub const ALL: [Condition; 3] = [Condition::Cpu, Condition::Io, Condition::Mixed];
 
-    /// The word for it.
+    /// Returns its name.
     pub fn word(self) -> &'static str {
         match self {
             Condition::Cpu => "CPU-bound",
@@ -59,7 +59,7 @@ impl Condition {
         }
     }
 
-    /// Its applications, by place.
+    /// Returns the indices of its applications.
     pub fn applications(self) -> &'static [usize] {
         match self {
             Condition::Cpu => &[0, 1],
@@ -69,27 +69,27 @@ impl Condition {
     }
 }
 
-/// What too many vCPUs do to tasks on the cloud. Not published: the first is used throughout, the others say
-/// whether an order of laws hangs on it.
+/// The effect of too many vCPUs on tasks of the cloud. Not published: the first is the standard one, the
+/// others show whether the ranking of policies depends on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Nature {
-    /// Cores are the only thing that is short; shortage makes tasks that compute fail.
+    /// Only cores are short; the shortage makes tasks that compute fail.
     #[default]
     Cores,
-    /// So is storage: no more than 1.2 tasks a core can read or write at a time.
+    /// Storage is short, too: at most 1.2 tasks per core can read or write at a time.
     Storage,
-    /// Each vCPU beyond the first makes 2 % more of all attempts fail, as memory runs short.
+    /// Memory is short, too: each vCPU beyond the first makes 2 % more of all attempts fail.
     Memory,
-    /// Cores alone are short, but what is measured of them is off: CPU time by up to a fifth, failures by up
-    /// to all of them, both ways.
+    /// Only cores are short, but measurements have errors: CPU time up to a fifth, failures up to all of
+    /// them, both ways.
     Noise,
 }
 
 impl Nature {
-    /// All of them.
+    /// All natures.
     pub const ALL: [Nature; 4] = [Nature::Cores, Nature::Storage, Nature::Memory, Nature::Noise];
 
-    /// The words for it.
+    /// Returns its description.
     pub fn words(self) -> &'static str {
         match self {
             Nature::Cores => "cores are short",
@@ -99,7 +99,7 @@ impl Nature {
         }
     }
 
-    /// By which factors measured CPU time and failures differ from what they are.
+    /// Returns the factors by which measured CPU time and failures differ from the true ones.
     pub fn measured(self, luck: &mut Rng) -> (f64, f64) {
         let mut within = |part: f64| 1.0 + part * (2.0 * draw::uniform(luck) - 1.0);
         match self {
@@ -109,22 +109,22 @@ impl Nature {
     }
 }
 
-/// Tasks a core that can read or write at a time, where storage is short.
+/// Tasks per core that can read or write at a time, if storage is short.
 const STORAGE: f64 = 1.2;
-/// Share of attempts that fail for each vCPU a core beyond the first, where memory is short.
+/// Part of the attempts that fail for each vCPU per core beyond the first, if memory is short.
 const ERROR_BY_CROWD: f64 = 0.02;
 
-/// How a platform gets on with one application alone on all of it.
+/// The pace of a platform with one application alone on all of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pace {
-    /// Attempts that end, a second.
+    /// Attempts that end in a second.
     pub attempts: f64,
-    /// The share of them that fails and is tried again.
+    /// The part of them that fails and is retried.
     pub errors: f64,
 }
 
 impl Pace {
-    /// With so many vCPUs a core. vCPUs beyond what the cores can feed add no attempts, only errors.
+    /// Returns the pace at this vCPU ratio. vCPUs beyond the cores' capacity add no attempts, only errors.
     pub fn of(application: usize, platform: usize, ratio: f64, nature: Nature) -> Pace {
         let Application { runtimes, cpu, .. } = APPLICATIONS[application];
         let alone = CORES[platform] as f64 / runtimes[platform];
@@ -141,7 +141,7 @@ impl Pace {
         Pace { attempts: alone * ratio / demand.max(crowding).max(1.0), errors: errors + more_errors }
     }
 
-    /// Tasks finished for good, a second.
+    /// Returns the tasks per second that finish for good.
     pub fn goodput(self) -> f64 {
         self.attempts * (1.0 - self.errors)
     }

@@ -1,5 +1,5 @@
-//! The task-level heuristics that the paper compares with: every task is mapped before the first begins, and
-//! runs alone on its node, which is charged whole, with the overhead of a bundle and of an environment.
+//! The task-level heuristics with which the paper compares: every task is mapped before the first begins, and
+//! runs alone on its node, which is charged as a whole, with the overhead of a bundle and of an environment.
 
 use scheduler::policy::{matching::static_map::StaticMap, table::Table};
 
@@ -24,7 +24,7 @@ pub fn run(scene: &Scene, policy: StaticMap) -> Outcome {
     outcome
 }
 
-/// Seconds of each task on each node, and its job.
+/// Returns the seconds of each task on each node, and the job of each task.
 fn rows(scene: &Scene) -> (Vec<Vec<f64>>, Vec<usize>) {
     let (mut rows, mut jobs) = (Vec::new(), Vec::new());
     for (id, job) in scene.jobs.iter().enumerate() {

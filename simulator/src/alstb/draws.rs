@@ -1,13 +1,14 @@
-//! Draws of the distributions that paper 002 names, from seeded luck.
+//! Random numbers of the distributions that paper 002 names.
 
 use scheduler::rng::Rng;
 
 use crate::draw;
 
-/// So often an interval is halved: beyond what a float can tell apart.
+/// Number of halvings of an interval: beyond the resolution of a float.
 const N_HALVINGS: u32 = 100;
 
-/// From a gamma distribution of this mean and coefficient of variation (at most 1); without variation, the mean.
+/// Draws from a gamma distribution of this mean and coefficient of variation (at most 1); without variation,
+/// returns the mean.
 fn gamma(luck: &mut Rng, mean: f64, variation: f64) -> f64 {
     if variation <= 0.0 {
         return mean;
@@ -16,8 +17,8 @@ fn gamma(luck: &mut Rng, mean: f64, variation: f64) -> f64 {
     draw::gamma(shape, luck) * mean / shape
 }
 
-/// Times by the coefficient-of-variation method (Ali, Siegel and others, 2000, "CVB"): a row's mean is drawn
-/// around 100, then each of its times around that.
+/// Draws times by the coefficient-of-variation method (Ali, Siegel and others, 2000, "CVB"): first a row's
+/// mean around 100, then each of its times around that mean.
 pub(super) fn times(
     luck: &mut Rng,
     n_rows: usize,
@@ -41,7 +42,7 @@ pub(super) struct BoundedPareto {
 }
 
 impl BoundedPareto {
-    /// With the exponent that gives this mean, which is between those of the exponents 0 and 5.
+    /// Finds the exponent that gives this mean, which must be between the means of the exponents 0 and 5.
     pub(super) fn of_mean(low: f64, high: f64, mean: f64) -> BoundedPareto {
         let (mut least, mut most) = (1e-9, 5.0);
         for _ in 0..N_HALVINGS {
@@ -94,7 +95,7 @@ mod tests {
     fn a_bounded_pareto_has_its_mean() {
         let tasks = BoundedPareto::of_mean(1.0, 1000.0, 100.0);
         assert!((tasks.mean() - 100.0).abs() < 1e-9);
-        // The mean of the squares, by the density.
+        // The mean of the squares, from the density.
         let (a, ratio) = (tasks.exponent, 0.001_f64);
         let squares = a / (a - 2.0) * (1.0 - ratio.powf(a - 2.0)) / (1.0 - ratio.powf(a));
         let variation = (squares / 100.0_f64.powi(2) - 1.0).sqrt();
@@ -110,7 +111,7 @@ mod tests {
         let mean = means.iter().sum::<f64>() / 2000.0;
         assert!((mean / 100.0 - 1.0).abs() < 0.05, "{mean}");
         let spread = (means.iter().map(|x| (x / mean - 1.0).powi(2)).sum::<f64>() / 2000.0).sqrt();
-        // That of the rows and a fiftieth of the variance within them.
+        // The variation of the rows, and a fiftieth of the variance within them.
         assert!((spread - (0.09_f64 + 0.36 * 1.09 / 50.0).sqrt()).abs() < 0.02, "{spread}");
     }
 }

@@ -1,17 +1,17 @@
-//! What a run comes to, in the paper's measures (paper 002, section 5.1).
+//! The result of a run, in the paper's metrics (paper 002, section 5.1).
 
 use super::scene::Scene;
 
-/// Of all jobs together; all are submitted at second 0.
+/// The result of all jobs together; all are submitted at second 0.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// Processor-seconds: all of a node's processors, from taking up a job to releasing it.
+    /// Processor-seconds: all of a node's processors, from the start of a job on it to its release.
     pub flowtime: f64,
-    /// How many bundles went out.
+    /// Number of bundles sent.
     pub n_bundles: u64,
-    /// How many tasks went out.
+    /// Number of tasks sent.
     pub n_tasks: u64,
-    /// How often a node took up a job.
+    /// Number of times that a node started with a job.
     pub n_changes: u64,
     /// When the last task of each job ended; 0 for a job without tasks.
     pub ends: Vec<f64>,
@@ -26,17 +26,18 @@ impl Outcome {
         self.ends[job] = self.ends[job].max(at);
     }
 
-    /// Seconds until the last job ends.
+    /// Returns the seconds until the last job ends.
     pub fn makespan(&self) -> f64 {
         self.ends.iter().copied().fold(0.0, f64::max)
     }
 
-    /// Seconds from submission until a job ends, the mean over the jobs.
+    /// Returns the mean seconds from submission to the end of a job.
     pub fn job_makespan(&self) -> f64 {
         self.ends.iter().sum::<f64>() / self.ends.len().max(1) as f64
     }
 
-    /// Makespan, mean job makespan and flowtime: the paper's three measures, in the order of its figures.
+    /// Returns makespan, mean job makespan and flowtime: the paper's three metrics, in the order of its
+    /// figures.
     pub fn measures(&self) -> [f64; 3] {
         [self.makespan(), self.job_makespan(), self.flowtime]
     }

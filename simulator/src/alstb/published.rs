@@ -1,11 +1,11 @@
-//! What paper 002 says of its results. Its figures are bars without numbers, so that there are only sentences,
-//! told here in our words.
+//! The results that paper 002 states. Its figures are bars without numbers, so there are only sentences, here
+//! in our words.
 
 /// Authors, title, place and year.
 pub const PAPER: &str = "Jian Xiao, Yu Zhang, Shuwei Chen and Huashan Yu: An Application-Level Scheduling with \
     Task Bundling Approach for Many-Task Computing in Heterogeneous Environments. NPC 2012, LNCS 7513 (paper 002)";
 
-/// Of Fig. 4, section 5.2: what becomes of the task-level heuristics as jobs have more tasks.
+/// Statements on Fig. 4, section 5.2: how the task-level heuristics change as jobs have more tasks.
 pub const OF_FIG_4: [&str; 3] = [
     "the heuristics do well with few tasks and fall behind ALSTB as tasks grow",
     "the gap to ALSTB widens as tasks grow",
@@ -15,8 +15,8 @@ pub const OF_FIG_4: [&str; 3] = [
 /// Tasks of each job in Fig. 4.
 pub const N_TASKS_OF_FIG_4: [u64; 5] = [50, 100, 200, 300, 500];
 
-/// What an independent computation of Fig. 4 gave, over ten instances, times varying by 0.6: ratios to ALSTB of
-/// MinMin, Sufferage and MaxStd, by measure, by number of tasks.
+/// Results of an independent computation of Fig. 4, over ten instances, with times varying by 0.6: ratios of
+/// MinMin, Sufferage and MaxStd to ALSTB, by metric, by number of tasks.
 pub const INDEPENDENT_OF_FIG_4: [[[f64; 3]; 3]; 5] = [
     [[0.92, 1.00, 0.89], [1.94, 2.99, 2.72], [1.55, 2.43, 2.32]],
     [[1.05, 1.12, 0.93], [2.10, 3.84, 3.04], [1.47, 2.10, 1.95]],
@@ -27,7 +27,7 @@ pub const INDEPENDENT_OF_FIG_4: [[[f64; 3]; 3]; 5] = [
 
 /// Nodes, applications and jobs of Fig. 5.
 pub const SIZE_OF_FIG_5: (usize, usize, usize) = (1000, 50, 100);
-/// Fewest and most tasks of a job there.
+/// Fewest and most tasks of a job in Fig. 5.
 pub const N_TASKS_OF_FIG_5: (u64, u64) = (10_000, 50_000);
 
 /// A setting of Fig. 5, section 5.3.
@@ -35,15 +35,15 @@ pub const N_TASKS_OF_FIG_5: (u64, u64) = (10_000, 50_000);
 pub struct SettingOfFig5 {
     /// Its letter.
     pub letter: &'static str,
-    /// How much times vary between nodes.
+    /// Variation of times between nodes.
     pub v_machine: f64,
-    /// How much times vary between applications.
+    /// Variation of times between applications.
     pub v_application: f64,
-    /// Who has the lowest makespan, mean job makespan and flowtime; `None`: not said.
+    /// The policies with the lowest makespan, mean job makespan and flowtime; `None`: not stated.
     pub best: [Option<&'static str>; 3],
 }
 
-/// All four.
+/// All four settings.
 pub const FIG_5: [SettingOfFig5; 4] = [
     SettingOfFig5 {
         letter: "a",

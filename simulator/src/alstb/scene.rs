@@ -1,5 +1,5 @@
-//! What is run: nodes, applications and jobs, drawn as paper 002, section 5.1, tells, and as we chose where it
-//! does not.
+//! The input of a run: nodes, applications and jobs, drawn as paper 002, section 5.1, describes, and by our
+//! choice where it does not.
 
 use scheduler::{
     policy::{
@@ -12,22 +12,22 @@ use scheduler::{
 use super::draws::{BoundedPareto, times};
 use crate::draw;
 
-/// What a scene is drawn from.
+/// The parameters of a scene.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Setting {
-    /// How many nodes.
+    /// Number of nodes.
     pub n_nodes: usize,
-    /// How many applications.
+    /// Number of applications.
     pub n_applications: usize,
-    /// How many jobs, all submitted at the start, each of any application.
+    /// Number of jobs, all submitted at the start, each of any application.
     pub n_jobs: usize,
-    /// Fewest and most tasks of a job; all numbers between them are as likely.
+    /// Fewest and most tasks of a job; all numbers between have equal probability.
     pub n_tasks: (u64, u64),
-    /// Processors of a node, each number as likely as another.
+    /// Processors of a node, each number with equal probability.
     pub n_processors: &'static [u32],
-    /// How much the times of an application vary over the nodes: standard deviation by mean.
+    /// Variation of an application's times over the nodes: standard deviation divided by mean.
     pub v_machine: f64,
-    /// How much the mean times of the applications vary.
+    /// Variation of the mean times of the applications.
     pub v_application: f64,
 }
 
@@ -54,14 +54,14 @@ pub struct Scene {
 /// A job, submitted at the start.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// Which application its tasks run.
+    /// The application of its tasks.
     pub application: usize,
-    /// What its tasks take, in seconds at a rate of 1: estimated as they are.
+    /// Runtimes of its tasks, in seconds at a rate of 1; the estimates are exact.
     pub tasks: Estimates,
 }
 
 impl Scene {
-    /// The same for the same seed.
+    /// Draws a scene; equal seeds give equal scenes.
     pub fn draw(setting: &Setting, seed: u64) -> Scene {
         let mut luck = Rng::new(seed);
         let times = times(
@@ -92,12 +92,12 @@ impl Scene {
         }
     }
 
-    /// How many tasks there are.
+    /// Returns the number of tasks.
     pub fn n_tasks(&self) -> u64 {
         self.jobs.iter().map(|job| job.tasks.n_tasks()).sum()
     }
 
-    /// A node as it takes tasks of an application, of a job that so many processors work on.
+    /// Returns a node as taker of an application's tasks, of a job on which `n_sharing` processors work.
     pub(super) fn taker(&self, application: usize, node: usize, n_sharing: u64) -> Taker {
         Taker {
             n_bins: self.importance.degree(application, node),
@@ -109,7 +109,8 @@ impl Scene {
     }
 }
 
-/// Of an application with this share of data (the paper's gamma): up to 10 s, half of it at a share of 0.5.
+/// Returns the seconds to set up the environment of an application, by the part of its time that goes to data
+/// (the paper's gamma): up to 10 s, half of it at 0.5.
 fn environment_s(data_share: f64) -> f64 {
     10.0 / (1.0 + (-(data_share - 0.5) / 0.1).exp())
 }

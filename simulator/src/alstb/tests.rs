@@ -1,4 +1,4 @@
-//! Small runs worked out by hand, and what must hold of every run.
+//! Tests of the simulation: small runs by hand, and general properties.
 
 use scheduler::policy::{
     bundling::by_estimate::ByEstimate,
@@ -20,7 +20,7 @@ fn job(application: usize, tasks: &[f64]) -> Job {
     Job { application, tasks: tasks.iter().copied().collect() }
 }
 
-/// Nodes of 4 processors; environments take 2 s.
+/// A scene with nodes of 4 processors, where environments take 2 s.
 fn scene(rates: &[Vec<f64>], degrees: &[Vec<u32>], jobs: Vec<Job>) -> Scene {
     let n_nodes = rates[0].len();
     Scene {
@@ -46,11 +46,11 @@ fn a_node_asks_again_while_its_other_processors_still_run() {
     let bundling = ByEstimate::Fixed { n_tasks: 2 };
     let scene = scene(&[vec![1.0]], &[vec![2]], vec![job(0, &[10.0, 8.0, 4.0])]);
     let outcome = world::run(&scene, Policies { bundling, ..PAPER });
-    // The first processor is free at 12.5 s, the second at 10.5; half a second later that has the third task.
+    // The first processor is free at 12.5 s, the second at 10.5; half a second later it gets the third task.
     assert_eq!(outcome.ends, [15.0]);
     let bundling = ByEstimate::Single;
     let outcome = world::run(&scene, Policies { bundling, ..PAPER });
-    // The second processor is idle at 2.5 s, has a task from 3 to 11, and the third from 11.5 on.
+    // The second processor is idle at 2.5 s, has a task from 3 to 11, and the third task from 11.5 on.
     assert_eq!((outcome.ends, outcome.n_bundles), (vec![15.5], 3));
 }
 
@@ -75,7 +75,7 @@ fn each_node_serves_the_application_that_it_suits() {
 fn heuristics_run_a_task_at_a_time_with_an_environment_each() {
     let scene = scene(&[vec![1.0, 2.0]], &[vec![4; 2]], vec![job(0, &[10.0, 6.0])]);
     let outcome = ahead::run(&scene, StaticMap::MinMin);
-    // 6 ends first on the second node, at 2.5 + 3; then 10 after it, at 5.5 + 2.5 + 5, or at 12.5 on the first.
+    // 6 ends first on node 1, at 2.5 + 3; then 10 after it, at 5.5 + 2.5 + 5, or at 12.5 on node 0.
     assert_eq!(outcome.ends, [12.5]);
     assert_eq!(outcome.flowtime, 4.0 * (5.5 + 12.5));
 }
@@ -111,7 +111,7 @@ fn every_task_is_run_once_under_every_policy() {
     }
 }
 
-/// If every task were run where it costs least, and every processor in use busy.
+/// Returns the flowtime if every task ran where it costs least, and every processor in use were busy.
 fn least_flowtime(scene: &Scene) -> f64 {
     let cost = |application| {
         let nodes = 0..scene.n_processors.len();

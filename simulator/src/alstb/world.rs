@@ -1,7 +1,7 @@
-//! Nodes that ask, are given bundles, and run them: the simulation of paper 002.
+//! The simulation of paper 002: nodes ask for tasks, get bundles, and run them.
 //!
-//! There is an event for each bundle and none for a task: a bundle's tasks go, the largest first, to whichever
-//! processor is free next, which is worked out when the bundle arrives.
+//! There is an event for each bundle and none for a task: a bundle's tasks go, the largest first, to the
+//! processor that is free next, which is computed when the bundle arrives.
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
@@ -15,12 +15,12 @@ use super::{
     scene::{Scene, TRANSFER_S},
 };
 
-/// How a scene is run.
+/// The policies of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Policies {
-    /// Which application a node serves.
+    /// Chooses the application that a node serves.
     pub matching: ByApplication,
-    /// Which of a job's tasks go along.
+    /// Chooses the tasks of a job that go to the node.
     pub bundling: ByEstimate,
 }
 
@@ -30,7 +30,7 @@ pub fn run(scene: &Scene, policies: Policies) -> Outcome {
     let mut asking = Vec::new();
     while let Some(Reverse((at, node))) = world.agenda.pop() {
         asking.push(node);
-        // All that ask at one instant are looked at together.
+        // All nodes that ask at one instant are served together.
         if world.agenda.peek().is_none_or(|Reverse((next, _))| *next > at) {
             world.serve(f64::from_bits(at), &mut asking);
         }
@@ -42,24 +42,24 @@ struct World<'a> {
     scene: &'a Scene,
     policies: Policies,
     nodes: Vec<Node>,
-    /// Tasks that wait, by job.
+    /// Waiting tasks, by job.
     waiting: Vec<Estimates>,
-    /// Processors that work on each job.
+    /// Number of processors that work on each job.
     n_sharing: Vec<u64>,
-    /// Jobs of each application that have tasks waiting.
+    /// Jobs of each application that have waiting tasks.
     open_jobs: Vec<Vec<usize>>,
-    /// Applications that have such jobs, ascending.
+    /// Applications that have such jobs, in ascending order.
     open: Vec<Open>,
-    /// When each node asks next; seconds as bits, which have their order.
+    /// When each node asks next; seconds as bits, which have the same order.
     agenda: BinaryHeap<Reverse<(u64, usize)>>,
     outcome: Outcome,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Node {
-    /// The job that it serves, and when it took that up.
+    /// The job that it serves, and when it started with it.
     job: Option<(usize, f64)>,
-    /// When each processor in use has run all that it was given.
+    /// When each processor in use has run all its tasks.
     free_at: Vec<f64>,
 }
 
@@ -72,7 +72,7 @@ impl Node {
         self.free_at.iter().copied().fold(f64::INFINITY, f64::min)
     }
 
-    /// A task goes to the processor that is free first.
+    /// Gives a task to the processor that is free first.
     fn run(&mut self, seconds: f64) {
         let first = self.free_at.iter_mut().reduce(|a, b| if *b < *a { b } else { a });
         if let Some(free_at) = first {
@@ -103,7 +103,7 @@ impl<'a> World<'a> {
         world
     }
 
-    /// The application, if it has tasks that wait.
+    /// Returns the application, if it has waiting tasks.
     fn as_open(&self, application: usize) -> Option<Open> {
         let works = self.open_jobs[application].iter().map(|job| self.waiting[*job].work());
         let work = works.reduce(f64::min)?;
@@ -172,7 +172,7 @@ impl<'a> World<'a> {
         let bundle = self.policies.bundling.take(&mut self.waiting[job], &taker);
         let state = &mut self.nodes[node];
         for free_at in &mut state.free_at {
-            // Others still run meanwhile.
+            // Other processors still run during the transfer.
             *free_at = free_at.max(now + taker.transfer_s);
         }
         for estimate in &bundle {
@@ -186,7 +186,7 @@ impl<'a> World<'a> {
         self.note_taken(job, application);
     }
 
-    /// After tasks of the job were taken.
+    /// Updates the open jobs after tasks of the job were taken.
     fn note_taken(&mut self, job: usize, application: usize) {
         let Some(at) = self.open.iter().position(|one| one.application == application) else { return };
         if !self.waiting[job].is_empty() {

@@ -1,5 +1,5 @@
-//! What the manager tells others: users that their wish is granted, pilots what they are to run. Each
-//! is checked at the moment it is told, against what was durable then.
+//! Checks of the manager's answers: confirmations to users, and commands and tasks for pilots. Each is
+//! checked at the moment of sending, against the state that was durable then.
 
 use scheduler::{
     engine::interface::JobChange,
@@ -12,7 +12,7 @@ use scheduler::{
 use super::{Auditor, Book, Violation};
 
 impl Auditor {
-    /// A user was told that the job is kept. Rule 1: then it is durable; a submission is one job only.
+    /// Checks a confirmed submission. Rule 1: the job is durable, and a submission makes only one job.
     pub(crate) fn acknowledged(&mut self, key: &str, job: JobId) -> Result<(), Violation> {
         ensure!(self.books.contains_key(&job), "job {job} was acknowledged before it was durable");
         let known = *self.keys.entry(key.to_owned()).or_insert(job);
@@ -20,7 +20,7 @@ impl Auditor {
         Ok(())
     }
 
-    /// A user was told that the job is changed. Rule 1: then it is.
+    /// Checks a confirmed change of a job. Rule 1: the change is durable.
     pub(crate) fn changed(&self, job: JobId, change: &JobChange) -> Result<(), Violation> {
         let Some(book) = self.books.get(&job) else { return Ok(()) };
         match change {
@@ -48,15 +48,15 @@ impl Auditor {
         Ok(())
     }
 
-    /// A pilot was told that its reports up to `seq` are kept. Rule 1: then they are.
+    /// Checks an acknowledgement of reports up to `seq`. Rule 1: they are durable.
     pub(crate) fn report_acknowledged(&mut self, pilot: PilotId, seq: u64) -> Result<(), Violation> {
         let kept = self.reported.get(&pilot).copied().unwrap_or(0);
         ensure!(seq <= kept, "report {seq} of pilot {pilot} was acknowledged, {kept} is the last one kept");
         Ok(())
     }
 
-    /// A pilot is sent work. What it is sent the first time is open, of a job that is kept and not paused,
-    /// and each task bears the number of the attempt that comes next.
+    /// Checks a part for a pilot. Tasks that are sent for the first time are open, of a job that is kept and
+    /// not paused, and each has the number of the next attempt.
     pub(crate) fn sent(
         &mut self,
         pilot: PilotId,
@@ -64,7 +64,7 @@ impl Auditor {
         part: &Part,
         now: Time,
     ) -> Result<(), Violation> {
-        // Whoever has not confirmed it may run it from now on.
+        // A pilot that has not confirmed the part may run its tasks from now on.
         let jobs = part.bundles.iter().map(|bundle| (pilot, bundle.job));
         self.given_at.extend(jobs.map(|of| (of, now)));
         let newest = self.newest_part.entry(pilot).or_default();
@@ -91,7 +91,8 @@ impl Auditor {
         Ok(())
     }
 
-    /// After a restart the first who claims a task has it; another who runs it too is told to end that.
+    /// Marks executions as strays: after a restart the first pilot that claims a task keeps it; another that
+    /// runs it is ordered to end it.
     fn taken_away(&mut self, pilot: PilotId, job: JobId, tasks: &TaskSet) {
         let Some(place) = self.pilots.get(&pilot) else { return };
         for range in tasks.iter() {
@@ -101,7 +102,7 @@ impl Auditor {
         }
     }
 
-    /// Who had lost a task when it was given to another has it no more, whenever the other begins with it.
+    /// Marks executions as strays on pilots that had lost a task before it was given to another pilot.
     fn given_to_another(&mut self, bundle: &Bundle, now: Time) {
         for index in bundle.tasks.indices() {
             let task = TaskId { job: bundle.job, index };
@@ -118,7 +119,7 @@ impl Auditor {
             return Err(Violation(format!("tasks of job {job} were sent before it was durable")));
         };
         let mut tasks = tasks.clone();
-        // What the same moment's timers took away is told with the next part.
+        // Tasks that timers of the same moment took away are withdrawn with the next part.
         book.revoked.iter().filter(|(at, _)| *at == now).for_each(|(_, taken)| tasks.remove_all(taken));
         let closed = tasks.intersection(&book.closed());
         ensure!(closed.is_empty(), "tasks {closed} of job {job} were sent although they are over");
@@ -137,7 +138,7 @@ impl Auditor {
         Ok(())
     }
 
-    /// What the manager tells a reader at the end is what happened. Rules 1 and 2.
+    /// Checks the manager's final answer to a reader against the events. Rules 1 and 2.
     pub(crate) fn told(&self, job: JobId, sets: [&TaskSet; 3]) -> Result<(), Violation> {
         let Some(book) = self.books.get(&job) else { return Ok(()) };
         for (word, told, known) in [
@@ -160,7 +161,7 @@ impl Book {
         [&self.done, &self.failed, &self.cancelled].into_iter().any(|ended| ended.contains(index))
     }
 
-    /// Tasks that are over.
+    /// Returns the tasks that have ended.
     fn closed(&self) -> TaskSet {
         let mut closed = self.done.clone();
         closed.insert_all(&self.failed);

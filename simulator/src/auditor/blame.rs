@@ -1,4 +1,4 @@
-//! Which tasks count as ones that a pilot was lost with. Rule 3.
+//! Checks of blame: the tasks that count as possible causes of a pilot's loss. Rule 3.
 
 use std::collections::BTreeMap;
 
@@ -18,14 +18,14 @@ use scheduler::{
 use super::{Auditor, End, Violation};
 
 impl Auditor {
-    /// Whether a walltime ended an attempt that had less than half of the pilot's life: that says nothing of how long
-    /// the task takes, and does not count.
+    /// Returns whether a walltime ended an attempt that had less than half of the pilot's life: this says
+    /// nothing about the task's runtime, and does not count.
     pub(super) fn was_cut_short(&self, pilot: PilotId, failure: &FailedAttempt) -> bool {
         let life = self.lives.get(&pilot);
         failure.kind == FailureKind::Walltime && life.is_none_or(|life| failure.usage.wall_us < life.0 / 2)
     }
 
-    /// A pilot is given up, and these tasks may be why.
+    /// Checks the loss of a pilot and the tasks that are blamed for it.
     pub(super) fn pilot_lost(
         &mut self,
         pilot: PilotId,
@@ -44,7 +44,7 @@ impl Auditor {
             if blame.verdict == Verdict::Final {
                 self.failed(blame.task, &FailureKind::PilotLost)?;
             } else if let Some(book) = self.books.get(&blame.task.job) {
-                // A task that ran beside others is tried again, and runs alone then.
+                // A task that ran beside others is retried, and runs alone then.
                 let n_most = match (blamed.len(), book.crash_limit as usize) {
                     (1, limit) | (_, limit @ 1) => limit,
                     (_, limit) => 2 * limit,
@@ -55,14 +55,14 @@ impl Auditor {
         Ok(())
     }
 
-    /// A listing left out the batch job of that pilot.
+    /// Notes that a listing left out the batch job of that pilot.
     pub(crate) fn is_unlisted(&mut self, place: &str) {
         if !self.unlisted.contains(place) {
             self.unlisted.insert(place.to_owned());
         }
     }
 
-    /// Rule 3: a pilot is given up that was silent for long, has come back as another, is dead, or was not listed.
+    /// Rule 3: a lost pilot was silent for long, has come back as another, is dead, or was not listed.
     fn may_lose(&self, pilot: PilotId, at: Time) -> Result<(), Violation> {
         let Some(held) = self.pilots.get(&pilot) else { return Ok(()) };
         let heard = self.heard_before(pilot, at).max(self.manager_started);
@@ -77,14 +77,14 @@ impl Auditor {
         Ok(())
     }
 
-    /// When the pilot was last heard; what came in this very moment may have been taken after it.
+    /// Returns when the pilot was last heard; news of this very moment may have been taken after the loss.
     fn heard_before(&self, pilot: PilotId, at: Time) -> Time {
         let (last, before) = self.heard.get(&pilot).copied().unwrap_or_default();
         if last < at { last } else { before }
     }
 
-    /// Rule 3: only what ran there may be why a pilot is lost, or what it may have begun since it was last heard; and of
-    /// each job no more than it runs at a time.
+    /// Rule 3: only tasks that ran there, or may have begun since the pilot was last heard, may be blamed for
+    /// its loss; and of each job no more than it runs at a time.
     fn may_blame(&self, pilot: PilotId, blamed: &[Blamed], at: Time) -> Result<(), Violation> {
         let mut n_of_job = BTreeMap::<JobId, u64>::new();
         let place = self.pilots.get(&pilot).map_or("", String::as_str);
@@ -110,7 +110,7 @@ impl Auditor {
         Ok(())
     }
 
-    /// What the pilot's node has ever stood for.
+    /// Returns the largest amount of resources that the pilot's node has ever offered.
     fn most_of(&self, pilot: PilotId) -> Resources {
         let node = self.nodes.get(&pilot).cloned().unwrap_or_default();
         let platform = self.usage.platform_of(pilot);
@@ -118,8 +118,8 @@ impl Auditor {
         Resources { cores: ratio.of_cores(node.cores), ..node }
     }
 
-    /// Of what a pilot is sent at a time, nothing that the next lost pilot sets aside is beside another task that a pilot
-    /// was lost with.
+    /// Checks that a task which the next lost pilot would quarantine is not sent together with another blamed
+    /// task.
     pub(super) fn is_last_chance_alone(&self, bundles: &[Bundle]) -> Result<(), Violation> {
         let (mut is_any_last, mut suspects) = (false, Vec::new());
         for Bundle { job, tasks, .. } in bundles {
@@ -137,7 +137,7 @@ impl Auditor {
         Ok(())
     }
 
-    /// A pilot that died does not come back with its tasks.
+    /// Checks that a pilot that died does not come back with its tasks.
     pub(super) fn blame_taken_back(
         &mut self,
         pilot: PilotId,
@@ -161,8 +161,8 @@ impl Auditor {
         Ok(())
     }
 
-    /// Whether the last execution of the task by the pilot, before it was given up then, ended with its process. One
-    /// that came in the place of that, and has told since what it holds, may have got the task again.
+    /// Returns whether the last execution of the task by the pilot, before its loss at `lost`, ended with its
+    /// process. A pilot that took its place and has resynced since may have got the task again.
     fn died_with(&self, task: TaskId, pilot: PilotId, lost: Time) -> bool {
         let place = self.pilots.get(&pilot).map_or("", String::as_str);
         let executions = self.executions.get(&task).into_iter().flatten();
@@ -174,7 +174,7 @@ impl Auditor {
         at <= lost && !is_of_before && is_death
     }
 
-    /// No task is blamed for the loss of a pilot that is there and runs it all the while.
+    /// Checks that no task is blamed for the loss of a pilot that is there and runs it all the time.
     pub(super) fn is_not_blamed(&self, pilot: PilotId) -> Result<(), Violation> {
         let place = self.pilots.get(&pilot).map_or("", String::as_str);
         for (task, lost) in &self.blamed {

@@ -1,6 +1,6 @@
-//! Keeps a history of its own and checks the design's rules against it. It sees what a bystander
-//! sees: what users were answered, which records became durable, which processes began and ended on
-//! which node, what the sites hold. Of the engine's state it knows nothing.
+//! The auditor keeps its own history and checks the design's rules against it. It sees only events that are
+//! visible from outside: answers to users, durable records, the processes that begin and end on each node,
+//! and the batch jobs of the sites. It does not know the engine's state.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,10 +30,10 @@ mod order;
 mod usage;
 mod wishes;
 
-/// A manager that stands still for less may not notice it.
+/// A manager that stands still for less than this may not notice it.
 const STALL: Span = Span::from_secs(2);
 
-/// What does not hold.
+/// A violation of a rule.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Violation(pub String);
@@ -41,55 +41,56 @@ pub struct Violation(pub String);
 /// One process of a task.
 #[derive(Debug)]
 struct Execution {
-    /// Of the pilot that ran it.
+    /// The place of the pilot that ran it.
     place: String,
-    /// When the manager sent word that the pilot is to run the task.
+    /// When the manager sent the task to the pilot.
     given: Time,
-    /// Begun by a pilot of which the manager did not know then what it held, or that was told to end it.
+    /// Whether it was begun by a pilot whose holdings the manager did not know then, or that was ordered to
+    /// end it.
     is_stray: bool,
     end: Option<(Time, End)>,
 }
 
-/// How a process ended.
+/// The end of a process.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum End {
     Success,
     Failure(FailureKind),
-    /// Killed because the pilot was told to, or together with its pilot.
+    /// Killed on the manager's command, or together with its pilot.
     Killed,
 }
 
-/// What must become of a job.
+/// The state of a job as it must be.
 #[derive(Debug)]
 struct Book {
     n_tasks: u64,
-    /// What each of its tasks has to itself.
+    /// The resources of each of its tasks.
     needs: Resources,
     retries: u32,
     crash_limit: u32,
     max_failures: Option<u64>,
-    /// How many had failed when tasks were last opened again.
+    /// Number of failed tasks when tasks were last retried by a user.
     n_failed_before: u64,
     done: TaskSet,
     failed: TaskSet,
     cancelled: TaskSet,
     is_paused: bool,
-    /// Tasks taken from whoever had them, cancelled or opened again, and when.
+    /// Tasks taken from their pilots because they were cancelled or retried by a user, with the times.
     revoked: Vec<(Time, TaskSet)>,
-    /// Tasks taken from whoever had them because what they wait for is to be had anew, and when.
+    /// Tasks taken from their pilots because their dependencies run again, with the times.
     put_back: Vec<(Time, TaskSet)>,
-    /// What its tasks wait for.
+    /// The dependencies of its tasks.
     order: order::Order,
 }
 
-/// What holds for all jobs.
+/// Limits for all jobs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Budgets {
     pub(crate) node_retries: u32,
     pub(crate) transfer_retries: u32,
     pub(crate) walltime_retries: u32,
     pub(crate) heartbeat_limit: Span,
-    /// How long tasks are withheld for pilots after a restart.
+    /// The grace period, for which tasks are kept for their pilots after a restart.
     pub(crate) grace: Span,
 }
 
@@ -98,71 +99,72 @@ pub(crate) struct Auditor {
     budgets: Budgets,
     books: BTreeMap<JobId, Book>,
     keys: BTreeMap<String, JobId>,
-    /// What users have sent: jobs by their keys.
+    /// Jobs that users have sent, by their submission keys.
     sent: BTreeMap<String, JobRequest>,
-    /// Stages by their keys: their places, and what they were to come after.
+    /// Stages by their submission keys: their positions, and the dependencies that were sent.
     sent_after: BTreeMap<String, (u64, Vec<(On, Edges)>)>,
-    /// When the manager was last told anything of a job, and what was to be cancelled then, and to be run again.
+    /// When a user's change of a job last came, and the tasks to be cancelled and to be retried then.
     asked: BTreeMap<JobId, (Time, TaskSet, TaskSet)>,
-    /// When the manager took the last messages of a pilot.
+    /// When the manager took the last message of each pilot, and the one before.
     heard: BTreeMap<PilotId, (Time, Time)>,
-    /// What each pilot was ever sent of each job.
+    /// The tasks of each job that each pilot was ever sent.
     given: BTreeMap<(PilotId, JobId), TaskSet>,
-    /// When it was last sent any.
+    /// When each pilot was last sent tasks of each job.
     given_at: BTreeMap<(PilotId, JobId), Time>,
-    /// What the nodes of pilots have.
+    /// The resources of the nodes of pilots.
     nodes: BTreeMap<PilotId, Resources>,
-    /// The most vCPUs that a core of a platform has ever stood for.
+    /// The largest vCPU ratio that a platform ever had.
     ratios: BTreeMap<PlatformId, Ratio>,
-    /// When pilots' processes were gone.
+    /// When the processes of pilots died.
     died: BTreeMap<String, BTreeSet<Time>>,
     executions: BTreeMap<TaskId, Vec<Execution>>,
     tags: BTreeMap<AllocationId, String>,
-    /// How many may be asked for within a minute, whether any may, and when some were.
+    /// The limit of requests within a minute, the mode of the platform, and the times of requests.
     wishes: BTreeMap<PlatformId, (Option<u32>, PlatformMode, Vec<Time>)>,
     usage: usage::Books,
     pilots: BTreeMap<PilotId, String>,
     reported: BTreeMap<PilotId, u64>,
-    /// When a pilot's tasks were last free for others: it left, was given up, or died.
+    /// When a pilot's tasks were last free for others: it left, was lost, or died.
     freed: BTreeMap<String, Time>,
-    /// When pilots came.
+    /// When pilots registered.
     registered: BTreeMap<PilotId, Time>,
-    /// From their birth to the end of their walltimes.
+    /// The time from the birth of pilots to the end of their walltimes.
     lives: BTreeMap<PilotId, Span>,
-    /// Pilots that are given up and not back.
+    /// Pilots that are lost and have not returned.
     lost: BTreeSet<PilotId>,
-    /// Pilots' places whose batch jobs were missing in a listing though they were there.
+    /// Places of pilots whose batch jobs were missing in a listing though they existed.
     unlisted: BTreeSet<String>,
-    /// The lost pilots that a task is blamed for since it was last opened, and when they were.
+    /// The lost pilots for which a task is blamed since it was last opened, with the times.
     blamed: BTreeMap<TaskId, Vec<(PilotId, Time)>>,
-    /// How often it failed since then by whose fault.
+    /// Number of failures of a task since then, by cause.
     n_failures_by: BTreeMap<(TaskId, Blame), u32>,
-    /// How often it failed then in any way, lost pilots included.
+    /// Number of failures of a task since then, lost pilots included.
     n_failures: BTreeMap<TaskId, u32>,
     /// The newest part that each pilot has been sent: the manager's epoch and the part's number.
     newest_part: BTreeMap<PilotId, (u64, u64)>,
-    /// Whether anybody has ever wanted to follow what tasks write.
+    /// Whether a user has ever wanted to follow the output of tasks.
     is_followed: bool,
     manager_started: Time,
-    /// Until when tasks are withheld for those who ran them before it started.
+    /// The end of the grace period, in which tasks are kept for the pilots that ran them before the manager
+    /// started.
     grace_end: Time,
-    /// When each site was last asked for batch jobs, by its own clock.
+    /// When each site was last asked for batch jobs, by the site's own clock.
     asked_of: BTreeMap<String, Vec<Time>>,
-    /// When pilots first told this manager what they hold.
+    /// When pilots first sent this manager their holdings.
     in_step: BTreeMap<PilotId, Time>,
-    /// … when they told it again, after having been given up or after a restart.
+    /// … and when they sent them again, after they were lost or after a restart.
     back_in_step: BTreeMap<PilotId, Time>,
     pub(crate) n_executions: u64,
     pub(crate) n_repeated: u64,
-    /// Tasks that pilots were sent because others gave them to those.
+    /// Number of tasks that pilots were sent because other pilots gave them.
     pub(crate) n_given: u64,
-    /// How often a pilot was told to give to another.
+    /// Number of commands to a pilot to give tasks to another.
     pub(crate) n_passed_on: u64,
-    /// The longest time between a success and its being kept.
+    /// The longest time between a success and its durable record.
     pub(crate) latest: Span,
 }
 
-/// Where a pilot is: its allocation's tag, and which of its nodes.
+/// Returns the name of a pilot's place: its allocation's tag and its node.
 pub(crate) fn place(tag: &str, hostname: &str) -> String {
     format!("{tag} {hostname}")
 }
@@ -217,8 +219,8 @@ impl Auditor {
         self.in_step.clear();
     }
 
-    /// It stands still for so long. Where that ends after the time for pilots to say what they hold, they have as much
-    /// more; a second time by what it knows of the first.
+    /// Notes that the manager stands still for `span`. If the stall ends after the grace period, pilots get
+    /// as much more time; a second time only if the manager knows about the first.
     pub(crate) fn manager_stalls(&mut self, now: Time, span: Span) {
         let is_first = self.grace_end == self.manager_started + self.budgets.grace;
         if is_first && now < self.grace_end && now + span > self.grace_end + STALL {
@@ -226,20 +228,21 @@ impl Auditor {
         }
     }
 
-    /// The manager answers a pilot's pull and asks nothing: it knows what the pilot holds.
+    /// Notes that the manager answers a pilot's pull without a resync request: it knows the pilot's holdings.
     pub(crate) fn is_in_step(&mut self, pilot: PilotId, now: Time) -> Result<(), Violation> {
-        // A pilot that is given up gets an answer too.
+        // A lost pilot gets an answer, too.
         if self.in_step.contains_key(&pilot) || self.lost.contains(&pilot) {
             return Ok(());
         }
         self.is_not_blamed(pilot)?;
         self.in_step.insert(pilot, now);
-        // The first time of all is not a return.
+        // The very first time is not a return.
         self.back_in_step.entry(pilot).and_modify(|at| *at = now).or_insert(Time(0));
         Ok(())
     }
 
-    /// A process begins, of a task given to its pilot at that time. Rule 2: nobody else has it.
+    /// Checks the start of a process, of a task that was sent to its pilot at `given`. Rule 2: no other pilot
+    /// has the task.
     pub(crate) fn started(
         &mut self,
         task: TaskId,
@@ -248,7 +251,7 @@ impl Auditor {
         now: Time,
     ) -> Result<usize, Violation> {
         self.may_begin(task)?;
-        // Whoever gave it to that pilot, the manager has sent it there.
+        // Even if another pilot gave the task, the manager has sent it there.
         let is_sent = |pilot: &PilotId| {
             self.given.get(&(*pilot, task.job)).is_some_and(|tasks| tasks.contains(task.index))
         };
@@ -267,7 +270,7 @@ impl Auditor {
         let others = self.executions.get(&task).into_iter().flatten();
         let freed: Vec<bool> = others.map(|other| self.was_freed(task, other, now)).collect();
         let executions = self.executions.entry(task).or_default();
-        // Whoever claims a task that was given to another meanwhile has it no more.
+        // A pilot that claims a task which was given to another meanwhile has lost it.
         executions.iter_mut().zip(freed).for_each(|(other, freed)| other.is_stray |= freed);
         self.n_executions += 1;
         self.n_repeated += u64::from(!executions.is_empty());
@@ -279,8 +282,8 @@ impl Auditor {
         self.pilots.iter().rev().find(|(_, held)| *held == place).map(|(pilot, _)| *pilot)
     }
 
-    /// A task may begin where it was taken away, while the news is on their way: when the pilot was given
-    /// up, the task revoked, or the manager restarted since the pilot was given the task.
+    /// Returns whether a task may begin where it was taken away, because the command is still on its way: the
+    /// pilot was lost, the task revoked, or the manager restarted since the pilot got the task.
     fn is_stray(&self, task: TaskId, place: &str, given: Time) -> bool {
         let Some(pilot) = self.pilot(place).filter(|pilot| self.in_step.contains_key(pilot)) else {
             return true;
@@ -290,8 +293,8 @@ impl Auditor {
         is_back || is_revoked || self.manager_started >= given
     }
 
-    /// Whether the task may be given to others although that execution has not failed: its pilot was
-    /// given up or the task revoked, or nobody has claimed it within the grace period after a restart.
+    /// Returns whether other pilots may get the task although that execution has not failed: its pilot was
+    /// lost, the task was revoked, or no pilot has claimed it within the grace period after a restart.
     fn was_freed(&self, task: TaskId, execution: &Execution, now: Time) -> bool {
         let freed = self.freed.get(&execution.place).copied().into_iter().chain(self.taken_at(task));
         let grace_end = self.grace_end;
@@ -307,13 +310,13 @@ impl Auditor {
         }
     }
 
-    /// A pilot's process is gone, and all of its tasks' processes with it.
+    /// Notes that a pilot's process has died, and with it the processes of all its tasks.
     pub(crate) fn pilot_died(&mut self, place: &str, now: Time) {
         self.died.entry(place.to_owned()).or_default().insert(now);
         self.freed.insert(place.to_owned(), now);
     }
 
-    /// A site holds so many nodes of our batch jobs, and so many of those wait. Rule 6.
+    /// Checks the number of nodes of our batch jobs at a site, and the number of waiting ones. Rule 6.
     pub(crate) fn site_holds(
         &self,
         spec: &PlatformSpec,
@@ -334,7 +337,7 @@ impl Auditor {
         Ok(())
     }
 
-    /// A site is asked for a batch job. Rule 6, by its own clock.
+    /// Checks a request to a site for a batch job. Rule 6, by the site's own clock.
     pub(crate) fn site_is_asked(&mut self, spec: &PlatformSpec, now: Time) -> Result<(), Violation> {
         let asked = self.asked_of.entry(spec.name.clone()).or_default();
         asked.retain(|before| now.since(*before) < Span::from_secs(60));
@@ -348,7 +351,7 @@ impl Auditor {
         Ok(())
     }
 
-    /// What the operator allows of a platform has changed.
+    /// Notes a change of the operator's limits for a platform.
     fn allowed(&mut self, record: &Record) {
         match record {
             Record::PlatformAttached { platform, spec, .. } => {
@@ -363,7 +366,7 @@ impl Auditor {
         }
     }
 
-    /// An allocation is asked for. Rule 6.
+    /// Checks a request for an allocation. Rule 6.
     fn asked_for(&mut self, platform: PlatformId, at: Time) -> Result<(), Violation> {
         let Some((limit, mode, asked)) = self.wishes.get_mut(&platform) else { return Ok(()) };
         ensure!(*mode == PlatformMode::Active, "platform {platform} is {mode:?} and asked for more");
@@ -396,7 +399,7 @@ impl Auditor {
         Ok(())
     }
 
-    /// Records became durable.
+    /// Checks a record that became durable.
     pub(crate) fn kept(&mut self, record: &Record) -> Result<(), Violation> {
         match record {
             Record::JobAccepted { job, request, .. } => self.accepted(*job, request)?,
@@ -423,7 +426,7 @@ impl Auditor {
                 let tag = self.tags.get(allocation).cloned().unwrap_or_default();
                 self.pilots.insert(*pilot, place(&tag, &node.hostname));
             }
-            // It counts the parts that it gets from the beginning.
+            // It counts its parts from the beginning.
             Record::PilotReturned { pilot, at } => {
                 self.is_heard(*pilot, *at);
                 self.newest_part.remove(pilot);
@@ -439,7 +442,7 @@ impl Auditor {
             Record::Reported { .. } => self.report_kept(record)?,
             _ => {}
         }
-        // A job that is over is not paused any more: what is opened again later is meant to run.
+        // A job that has ended is not paused any more: tasks that are retried later are meant to run.
         self.books.values_mut().filter(|book| book.is_over()).for_each(|book| book.is_paused = false);
         Ok(())
     }
@@ -451,13 +454,13 @@ impl Auditor {
         self.in_step.remove(&pilot);
     }
 
-    /// When the task was last cancelled or opened again.
+    /// Returns when the task was last cancelled or retried by a user.
     fn revoked_at(&self, task: TaskId) -> Option<Time> {
         let revoked = self.books.get(&task.job)?.revoked.iter().rev();
         revoked.filter(|(_, tasks)| tasks.contains(task.index)).map(|(at, _)| *at).next()
     }
 
-    /// When the task was last taken from whoever had it.
+    /// Returns when the task was last taken from its pilot.
     fn taken_at(&self, task: TaskId) -> Option<Time> {
         let put_back = self.books.get(&task.job)?.put_back.iter().rev();
         let put_back = put_back.filter(|(_, tasks)| tasks.contains(task.index)).map(|(at, _)| *at).next();
@@ -477,7 +480,7 @@ impl Auditor {
         self.n_failures.retain(|task, _| is_other(task));
     }
 
-    /// Rule 2: each task has one result, and a process that earned it.
+    /// Rule 2: each task has one result, and a process that produced it.
     fn report_kept(&mut self, record: &Record) -> Result<(), Violation> {
         let Record::Reported { pilot, seq, results, at } = record else { return Ok(()) };
         let before = self.reported.insert(*pilot, *seq).unwrap_or(0);
@@ -528,7 +531,7 @@ impl Auditor {
         Ok(())
     }
 
-    /// Attempts that end without success are numbered one after the other.
+    /// Checks that attempts without success are numbered consecutively.
     fn failed_once(&mut self, task: TaskId, attempt: u32) -> Result<(), Violation> {
         let n = self.n_failures.entry(task).or_default();
         *n += 1;
@@ -536,7 +539,7 @@ impl Auditor {
         Ok(())
     }
 
-    /// Rule 3: a task is tried again only while the budget of that kind of failure is not used up.
+    /// Rule 3: a task is retried only while the budget of that kind of failure is not used up.
     fn may_retry(&mut self, task: TaskId, blame: Blame) -> Result<(), Violation> {
         let n = self.n_failures_by.entry((task, blame)).or_default();
         *n += 1;
@@ -545,9 +548,9 @@ impl Auditor {
             Blame::Node => self.budgets.node_retries,
             Blame::Transfer => self.budgets.transfer_retries,
             Blame::Walltime => self.budgets.walltime_retries,
-            // Lost pilots are counted where they are lost.
+            // Lost pilots are counted at their loss.
             Blame::Crash | Blame::Nobody => return Ok(()),
-            // One of many on a platform that often ends batch jobs for reasons of its own.
+            // One of many on a platform that often ends batch jobs for its own reasons.
             Blame::Ended => return Ok(()),
         };
         ensure!(*n <= limit, "task {task} is tried again after {n} failures by fault of: {blame:?}");
@@ -583,7 +586,7 @@ impl Auditor {
         Ok(())
     }
 
-    /// Whether every acknowledged task has ended.
+    /// Returns whether every acknowledged task has ended.
     pub(crate) fn is_all_over(&self) -> bool {
         self.books.values().all(Book::is_over)
     }

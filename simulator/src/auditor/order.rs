@@ -1,5 +1,5 @@
-//! Tasks that wait for others: none begins before those have ended, edge by edge, and none is given up for another that
-//! did not fail.
+//! Checks of dependencies, edge by edge: no task begins before the tasks that it waits for have ended, and
+//! none is cancelled because of a task that did not fail.
 
 use scheduler::{
     edges::{Dependence, Edges, OnFailedDependency},
@@ -14,14 +14,14 @@ use scheduler::{
 
 use super::{Auditor, Book, Violation};
 
-/// What the tasks of a job wait for.
+/// The dependencies of the tasks of a job.
 #[derive(Debug)]
 pub(super) struct Order {
     after: Vec<Dependence>,
     runs_anyhow: bool,
-    /// Those that were cancelled because others had failed.
+    /// Tasks that were cancelled because their dependencies had failed.
     forsaken: TaskSet,
-    /// Those that were cancelled or failed for good at least once.
+    /// Tasks that were cancelled or failed for good at least once.
     once_lost: TaskSet,
 }
 
@@ -55,7 +55,7 @@ impl Book {
 }
 
 impl Auditor {
-    /// A user sends jobs of which some wait for others.
+    /// Notes a workflow that a user sends.
     pub(crate) fn submits_all(&mut self, stages: &[Stage]) {
         for (at, stage) in stages.iter().enumerate() {
             self.submits(&stage.job);
@@ -64,7 +64,7 @@ impl Auditor {
         }
     }
 
-    /// Rule 1: a stage waits for what it was sent to wait for.
+    /// Rule 1: a stage has the dependencies that were sent.
     pub(super) fn comes_after_as_sent(&self, job: JobId, request: &JobRequest) -> Result<(), Violation> {
         let key = request.submission_key.clone().unwrap_or_default();
         let Some((place, sent)) = self.sent_after.get(&key) else {
@@ -82,7 +82,7 @@ impl Auditor {
         Ok(())
     }
 
-    /// All that the task waits for, one by one.
+    /// Returns all tasks that the task waits for, one by one.
     fn before(&self, task: TaskId) -> Vec<TaskId> {
         let Some(book) = self.books.get(&task.job) else { return Vec::new() };
         let mut all = Vec::new();
@@ -100,8 +100,8 @@ impl Auditor {
         all
     }
 
-    /// A process begins: the successes of all that its task waits for are durable, or, where their failures do not
-    /// matter, their ends.
+    /// Checks the start of a process: the successes of all tasks that its task waits for are durable, or,
+    /// where failures do not matter, their ends.
     pub(super) fn may_begin(&self, task: TaskId) -> Result<(), Violation> {
         let runs_anyhow = self.books.get(&task.job).is_some_and(|book| book.order.runs_anyhow);
         for before in self.before(task) {
@@ -115,7 +115,8 @@ impl Auditor {
         Ok(())
     }
 
-    /// Whether the task waits for one that has failed or was cancelled; those of its job that are opened not counted.
+    /// Returns whether the task waits for one that has failed or was cancelled. Tasks in `opened` of its own
+    /// job do not count.
     fn waits_in_vain(&self, task: TaskId, opened: &TaskSet) -> bool {
         let is_lost = |before: &TaskId| {
             let is_opened = before.job == task.job && opened.contains(before.index);
@@ -124,7 +125,7 @@ impl Auditor {
         self.before(task).iter().any(is_lost)
     }
 
-    /// Those of these tasks that need not be opened again: they would wait in vain.
+    /// Returns those of these tasks that need not be retried because they would wait in vain.
     pub(super) fn in_vain(&self, job: JobId, tasks: &TaskSet) -> TaskSet {
         if self.books.get(&job).is_none_or(|book| book.order.runs_anyhow || book.order.after.is_empty()) {
             return TaskSet::new();
@@ -133,7 +134,8 @@ impl Auditor {
         tasks.indices().filter(|index| self.waits_in_vain(TaskId { job, index: *index }, &none)).collect()
     }
 
-    /// Only what waits for a task that failed or was cancelled is given up for that, and what waits for it.
+    /// Checks that tasks are cancelled for a lost task only if they wait for it, directly or through each
+    /// other.
     pub(super) fn may_forsake(&self, job: JobId, tasks: &TaskSet, root: TaskId) -> Result<(), Violation> {
         let is_lost = self.books.get(&root.job).is_some_and(|book| book.is_lost(root.index));
         ensure!(is_lost, "tasks {tasks} of job {job} were cancelled for task {root}, which has not failed");
@@ -150,8 +152,8 @@ impl Auditor {
         Ok(())
     }
 
-    /// Of tasks that nobody asked to open again, those that may not be: they were not given up for others, or what
-    /// they wait for is still lost.
+    /// Returns the tasks that may not be opened again without a user's request: they were not cancelled
+    /// because of a dependency, or a task that they wait for is still lost.
     pub(super) fn unforsaken(&self, job: JobId, tasks: &TaskSet, opened: &TaskSet) -> TaskSet {
         let Some(book) = self.books.get(&job) else { return tasks.clone() };
         let is_wrong = |index: &u64| {
@@ -160,7 +162,7 @@ impl Auditor {
         tasks.indices().filter(is_wrong).collect()
     }
 
-    /// Tasks were cancelled.
+    /// Handles the cancellation of tasks.
     pub(super) fn cancelled(
         &mut self,
         job: JobId,
@@ -178,7 +180,7 @@ impl Auditor {
         Ok(())
     }
 
-    /// Tasks were opened again.
+    /// Handles tasks that are opened again.
     pub(super) fn reopened(&mut self, job: JobId, tasks: &TaskSet, at: Time) -> Result<(), Violation> {
         self.may_reopen(job, tasks, at)?;
         let Some(book) = self.books.get_mut(&job) else { return Ok(()) };
@@ -192,7 +194,7 @@ impl Auditor {
         Ok(())
     }
 
-    /// Tasks are open again: what waits for them, and was to run whatever happens, waits again.
+    /// Handles tasks that are open again: tasks that wait for them and run whatever their end, wait again.
     pub(super) fn put_back(&mut self, job: JobId, tasks: &TaskSet, at: Time) {
         let waits_for_it = |book: &Book| book.order.after.iter().any(|dependence| dependence.on == job);
         let followers = self.books.iter().filter(|(_, book)| waits_for_it(book));

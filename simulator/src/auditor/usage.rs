@@ -1,4 +1,4 @@
-//! What users' tasks and our batch jobs have taken, and what of it is allowed. Rule 6.
+//! Checks of the core time that users' tasks and our batch jobs use, against the limits. Rule 6.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,17 +13,17 @@ use scheduler::{
 
 use super::{Auditor, Violation};
 
-/// Cores × time, as pilots have reported it.
+/// Core time, as pilots have reported it.
 #[derive(Debug, Default)]
 pub(super) struct Books {
-    /// What any one user may take of a platform.
+    /// The limit for each user on a platform.
     limits: BTreeMap<PlatformId, Span>,
     users: BTreeMap<JobId, (String, u32)>,
     platforms: (BTreeMap<AllocationId, PlatformId>, BTreeMap<PilotId, PlatformId>),
-    /// Allocations of which one came.
+    /// Allocations of which a pilot registered.
     pilots: BTreeSet<AllocationId>,
     taken_us: BTreeMap<(PlatformId, String), u64>,
-    /// Tags of allocations that were given up before a pilot of theirs came.
+    /// Tags of allocations that were given up before one of their pilots registered.
     unheard: BTreeSet<String>,
 }
 
@@ -54,7 +54,7 @@ impl Books {
         self.unheard.extend(tag.filter(|_| !has_come).cloned());
     }
 
-    /// Attempts have ended, well or badly.
+    /// Adds ended attempts, failed ones included.
     pub(super) fn reported(&mut self, pilot: PilotId, result: &JobResult) {
         let platform = self.platform_of(pilot);
         let Some((platform, (user, cores))) = platform.zip(self.users.get(&result.job)) else { return };
@@ -63,7 +63,7 @@ impl Books {
         *self.taken_us.entry((platform, user.clone())).or_default() += wall_us * u64::from(*cores);
     }
 
-    /// Tasks of the job are sent to the pilot: its user has not used up what he may take there.
+    /// Checks tasks that are sent to the pilot: their user has not used up the limit there.
     pub(super) fn may_send(&self, pilot: PilotId, job: JobId) -> Result<(), Violation> {
         let platform = self.platforms.1.get(&pilot).copied();
         let Some((platform, (user, _))) = platform.zip(self.users.get(&job)) else { return Ok(()) };
@@ -78,8 +78,8 @@ impl Books {
 }
 
 impl Auditor {
-    /// Our batch jobs of a site took so much cores × time, those that are there with their whole walltime. What those
-    /// took that were taken away before the manager heard anything of their pilots nobody can count.
+    /// Checks the core time of our batch jobs at a site, present ones with their whole walltime. Batch jobs
+    /// that were taken away before the manager heard of their pilots are not counted.
     pub(crate) fn may_take<'a>(
         &self,
         spec: &PlatformSpec,

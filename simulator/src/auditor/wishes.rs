@@ -1,4 +1,4 @@
-//! What others have said to the manager: users what they want, pilots that they are there. Records must answer to it.
+//! Messages to the manager: requests of users and pulls of pilots. Records must agree with them.
 
 use scheduler::{
     engine::{
@@ -13,13 +13,13 @@ use scheduler::{
 use super::{Auditor, Violation};
 
 impl Auditor {
-    /// A user sends a job.
+    /// Notes a job that a user sends.
     pub(crate) fn submits(&mut self, request: &JobRequest) {
         let key = request.submission_key.clone().unwrap_or_default();
         self.sent.insert(key, request.clone());
     }
 
-    /// A user's change of a job comes: only at this very moment is anything of it done.
+    /// Notes a user's change of a job: it may be applied only at this very moment.
     fn asks(&mut self, job: JobId, change: &JobChange, now: Time) {
         let (at, cancels, retries) = self.asked.entry(job).or_default();
         if *at != now {
@@ -38,13 +38,13 @@ impl Auditor {
         asked.map(|(_, cancels, retries)| (cancels, retries))
     }
 
-    /// The manager takes a pull of that pilot's, or takes the pilot back.
+    /// Notes that the manager takes a pull of the pilot, or takes the pilot back.
     pub(crate) fn is_heard(&mut self, pilot: PilotId, now: Time) {
         let (last, before) = self.heard.entry(pilot).or_default();
         (*last, *before) = (now, if *last < now { *last } else { *before });
     }
 
-    /// The manager takes a message.
+    /// Notes a message to the manager.
     pub(crate) fn hears(&mut self, event: &Event, now: Time) {
         match event {
             Event::JobChangeAsked { job, change, .. } => self.asks(*job, change, now),
@@ -53,7 +53,7 @@ impl Auditor {
         }
     }
 
-    /// Rule 1: what is kept is what was sent.
+    /// Rule 1: the durable job equals the one that was sent.
     pub(super) fn is_as_sent(&self, job: JobId, request: &JobRequest) -> Result<(), Violation> {
         let key = request.submission_key.clone().unwrap_or_default();
         let sent = self.sent.get(&key);
@@ -62,7 +62,7 @@ impl Auditor {
         self.comes_after_as_sent(job, request)
     }
 
-    /// Nothing is given up that nobody has asked for, unless more failed than the job allows.
+    /// Checks that tasks are cancelled only on request, or because more tasks failed than the job allows.
     pub(super) fn may_cancel(
         &self,
         job: JobId,
@@ -90,7 +90,7 @@ impl Auditor {
         Ok(())
     }
 
-    /// Nothing is run again that nobody has asked for.
+    /// Checks that tasks are opened again only on request.
     pub(super) fn may_reopen(&self, job: JobId, tasks: &TaskSet, at: Time) -> Result<(), Violation> {
         let mut unasked = tasks.clone();
         self.asked_at(job, at).into_iter().for_each(|(_, retries)| unasked.remove_all(retries));

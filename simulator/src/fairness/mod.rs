@@ -1,6 +1,6 @@
 //! The world of paper 000 (Hwang, Kim and Choi, "Achieving Fairness-Aware Two-Level Scheduling for
-//! Heterogeneous Distributed Systems"): its applications and platforms, and what tasks on one node do to
-//! each other.
+//! Heterogeneous Distributed Systems"): its applications and platforms, and the interference of tasks on one
+//! node.
 
 mod claims;
 pub mod published;
@@ -18,7 +18,7 @@ use published::{ALONE, CORES_PER_NODE, MORE, PRESSURE, SCARCITY};
 
 /// The largest slowdown by co-runners that the paper names (section 2.3).
 const SLOWDOWN_MAX: f64 = 3.28;
-/// So often an interval is halved: beyond what a float can tell apart.
+/// Number of halvings of an interval: beyond the resolution of a float.
 const N_HALVINGS: u32 = 100;
 
 /// Regenerates the paper's tables and the claims of section 6: 100 runs of each of the 23 scenarios.
@@ -38,8 +38,9 @@ pub fn reproduce(effort: Effort, seed: u64, progress: &dyn Progress) -> Report {
     }
 }
 
-/// Who may share a node of this platform: each application alone, two, or four of them with the same number
-/// of cores each; not four on nodes of two cores. Members in ascending order.
+/// Returns the combinations of applications that may share a node of this platform: each application alone,
+/// two, or four of them with equal numbers of cores; not four on nodes of two cores. Members are in ascending
+/// order.
 pub fn combinations(platform: usize) -> Vec<Vec<usize>> {
     let n = ALONE.len();
     let mut all: Vec<Vec<usize>> = (0..n).map(|one| vec![one]).collect();
@@ -50,8 +51,9 @@ pub fn combinations(platform: usize) -> Vec<Vec<usize>> {
     all
 }
 
-/// Runtimes beside others. Only averages are published; the model spreads them over the combinations by how
-/// much the other cores' tasks press on what a task needs and the platform is short of, and keeps the averages.
+/// Runtimes beside co-runners. Only averages are published. The model distributes them over the combinations
+/// by the pressure of the co-runners on the resources that a task needs and that the platform is short of,
+/// and keeps the averages.
 #[derive(Clone, Debug)]
 pub struct Interference {
     exponent: f64,
@@ -60,7 +62,7 @@ pub struct Interference {
 }
 
 impl Interference {
-    /// With the exponent for which the largest slowdown is the one that the paper names.
+    /// Finds the exponent for which the largest slowdown is the one in the paper.
     pub fn new() -> Interference {
         let (mut low, mut high) = (0.0, 10.0);
         for _ in 0..N_HALVINGS {
@@ -87,15 +89,15 @@ impl Interference {
         Interference { exponent, mean_weights: std::array::from_fn(row) }
     }
 
-    /// Seconds of a task of this application on a node where so many cores (one of them its own) run tasks of
-    /// each application.
+    /// Returns the seconds of a task of this application on a node. `mix`: the cores that run tasks of each
+    /// application, its own included.
     pub fn runtime(&self, application: usize, platform: usize, mix: &[u64; 5]) -> f64 {
         let weight = pressure_on(application, platform, mix).powf(self.exponent);
         let share = weight / self.mean_weights[application][platform];
         ALONE[application][platform] + MORE[application][platform] * share
     }
 
-    /// All combinations of these applications, ascending, as users: the first is user 0.
+    /// Returns all combinations of these applications, ascending, as users: the first application is user 0.
     pub fn combinations(&self, platform: usize, applications: &[usize]) -> Vec<Combination> {
         let user_of = |application: &usize| applications.iter().position(|other| other == application);
         let all = combinations(platform).into_iter();
@@ -126,13 +128,13 @@ impl Default for Interference {
     }
 }
 
-/// Cores of each application on a node of this combination.
+/// Returns the cores of each application on a node of this combination.
 fn mix(platform: usize, members: &[usize]) -> [u64; 5] {
     let piece = CORES_PER_NODE[platform] / members.len() as u64;
     std::array::from_fn(|application| if members.contains(&application) { piece } else { 0 })
 }
 
-/// How hard the other cores' tasks press on what a task of this application needs.
+/// Returns the pressure of the other cores' tasks on the resources that a task of this application needs.
 fn pressure_on(application: usize, platform: usize, mix: &[u64; 5]) -> f64 {
     let n_others = mix.iter().sum::<u64>().saturating_sub(1).max(1) as f64;
     let of_resource = |resource: usize| {

@@ -1,10 +1,11 @@
-//! What paper 000 publishes of its applications and platforms. Rows are applications, columns platforms.
+//! The numbers of applications and platforms that paper 000 publishes. Rows are applications, columns
+//! platforms.
 
 /// The applications, in the order of all rows.
 pub const APPLICATIONS: [&str; 5] = ["AutoDock", "Blast", "CacheBench", "Montage", "ThreeKaonOmega"];
 /// The platforms, in the order of all columns.
 pub const PLATFORMS: [&str; 4] = ["gene", "cheetah", "darth", "lcloud"];
-/// Nodes of each (Table 5).
+/// Number of nodes of each platform (Table 5).
 pub const N_NODES: [u64; 4] = [300, 75, 75, 50];
 /// Cores of a node (Table 5).
 pub const CORES_PER_NODE: [u64; 4] = [2, 8, 8, 12];
@@ -18,7 +19,7 @@ pub const ALONE: [[f64; 4]; 5] = [
     [309.278351, 150.753769, 142.405063, 106.635071],
     [200.222469, 71.019925, 101.066816, 86.872587],
 ];
-/// Seconds that co-runners cost a task on average (Table 4, raw).
+/// Additional seconds of a task because of co-runners, on average (Table 4, raw).
 pub const MORE: [[f64; 4]; 5] = [
     [26.75, 24.05, 34.85, 25.47],
     [0.44, 12.8, 3.46, 4.62],
@@ -27,11 +28,11 @@ pub const MORE: [[f64; 4]; 5] = [
     [9.41, 4.42, 6.45, 3.77],
 ];
 
-/// How much a task presses on CPU, memory and I/O. Not published: chosen so that the remarks of sections 2.3
+/// The pressure of a task on CPU, memory and I/O. Not published: chosen so that the remarks of sections 2.3
 /// and 6 hold.
 pub const PRESSURE: [[f64; 3]; 5] =
     [[1.0, 0.3, 0.1], [0.4, 0.3, 1.0], [0.4, 1.5, 0.0], [0.3, 0.3, 1.5], [1.0, 0.2, 0.05]];
-/// How scarce CPU, memory and I/O are on each platform. Chosen likewise.
+/// The scarcity of CPU, memory and I/O on each platform. Chosen in the same way.
 pub const SCARCITY: [[f64; 3]; 4] = [[0.1, 1.0, 0.9], [0.1, 0.1, 1.0], [0.3, 0.3, 0.3], [0.3, 0.1, 0.6]];
 
 /// Effective platform affinity (Table 3).
@@ -50,7 +51,7 @@ pub const RPA: [[f64; 4]; 5] = [
     [0.684, 0.892, 1.203, 1.484],
     [0.678, 1.341, 1.060, 1.102],
 ];
-/// Percent that co-runners cost a task on average (Table 4, normalized).
+/// Slow-down of a task by co-runners in percent, on average (Table 4, normalized).
 pub const MORE_PERCENT: [[f64; 4]; 5] = [
     [5.57, 9.86, 10.04, 8.66],
     [0.69, 33.76, 7.47, 12.01],
@@ -58,5 +59,5 @@ pub const MORE_PERCENT: [[f64; 4]; 5] = [
     [7.99, 70.78, 9.84, 12.73],
     [4.70, 6.22, 6.38, 4.34],
 ];
-/// Half of the last digit of what is printed: tasks an hour in Table 3, and seconds of AutoDock in the text.
+/// Half of the last printed digit: of tasks per hour in Table 3, and of AutoDock's seconds in the text.
 pub const ROUNDING: f64 = 0.005;

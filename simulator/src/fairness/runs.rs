@@ -27,12 +27,12 @@ const PAF: Allocation = Allocation::Paf { percent: 50 };
 const AAF: Allocation = Allocation::Aaf { percent: 50 };
 const PA_RR: Allocation = Allocation::PaRr { unit_cores: 1 };
 const MAF: Mapping = Mapping::Maf { is_recomputed: true, is_of_pairs: false };
-/// So often Random is run, each time with other draws.
+/// Number of runs of Random, each with other random numbers.
 const N_RANDOM: u64 = 5;
-/// With little effort, so many tasks become one.
+/// With little effort, this many tasks become one.
 const QUICK: u64 = 40;
 
-/// All ten of the first level. "Fairness" goes by no affinity.
+/// All ten choices for the first level. "Fairness" uses no affinity.
 pub const FIRST: [First; 10] = [
     ("Fairness", "", Allocation::Equal, Affinity::Rpa),
     ("PAF", "throughput", PAF, Affinity::Throughput),
@@ -46,7 +46,7 @@ pub const FIRST: [First; 10] = [
     ("PA-RR", "RPA", PA_RR, Affinity::Rpa),
 ];
 
-/// All of the second level.
+/// All choices for the second level.
 pub const SECOND: [Second; 6] = [
     ("AllCore", Mapping::AllCore, CorunnerAffinity::Normalized),
     ("Random", Mapping::Random, CorunnerAffinity::Normalized),
@@ -56,32 +56,32 @@ pub const SECOND: [Second; 6] = [
     ("CA-RR raw", Mapping::CaRr { unit_nodes: 1 }, CorunnerAffinity::Raw),
 ];
 
-/// One run, or the mean of those of Random.
+/// One run, or the mean of the runs of Random.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// The scenario's place.
+    /// Index of the scenario.
     pub scenario: usize,
-    /// First level and its affinity.
+    /// The first level and its affinity.
     pub first: (&'static str, &'static str),
-    /// Second level.
+    /// The second level.
     pub second: &'static str,
-    /// Section 6.1.
+    /// The fairness by section 6.1.
     pub fairness: f64,
-    /// Seconds.
+    /// The makespan in seconds.
     pub makespan: f64,
-    /// The makespan as a part of that of Fairness with AllCore: the smaller, the more efficient.
+    /// The makespan divided by the makespan of Fairness with AllCore: the smaller, the more efficient.
     pub efficiency: f64,
-    /// Fairness and makespan of each draw; one where nothing is drawn.
+    /// Fairness and makespan of each draw; a single one if nothing is random.
     draws: Vec<(f64, f64)>,
 }
 
 impl Run {
-    /// How many draws it is the mean of.
+    /// Returns the number of draws behind the mean.
     pub fn n_draws(&self) -> usize {
         self.draws.len()
     }
 
-    /// One of its draws; where there is one only, that.
+    /// Returns the run of one draw; the only one if there is no other.
     pub fn drawn(&self, n: usize) -> Run {
         let (fairness, makespan) = self.draws[n.min(self.draws.len() - 1)];
         let efficiency = self.efficiency / self.makespan * makespan;
@@ -89,7 +89,7 @@ impl Run {
     }
 }
 
-/// The 23 scenarios, smaller with little effort.
+/// Returns the 23 scenarios, smaller with little effort.
 pub fn scenarios(effort: Effort) -> Vec<Scenario> {
     let mut all = Scenario::all();
     if effort == Effort::Quick {
@@ -98,7 +98,7 @@ pub fn scenarios(effort: Effort) -> Vec<Scenario> {
     all
 }
 
-/// All of them: 100 runs a scenario.
+/// Runs all: 100 runs for each scenario.
 pub fn all(
     scenarios: &[Scenario],
     interference: &Interference,
@@ -142,12 +142,12 @@ pub fn all(
     runs
 }
 
-/// The settings of one pair.
+/// Returns the settings of one pair of levels.
 pub fn sharing(first: First, second: Second, seed: u64) -> Sharing {
     Sharing { allocation: first.2, affinity: first.3, mapping: second.1, corunner: second.2, seed }
 }
 
-/// The run of that pair.
+/// Finds the run of a pair of levels in a scenario.
 pub fn of<'a>(runs: &'a [Run], scenario: usize, first: (&str, &str), second: &str) -> Option<&'a Run> {
     runs.iter().find(|run| run.scenario == scenario && run.first == first && run.second == second)
 }

@@ -1,24 +1,25 @@
-//! The 23 scenarios of section 6: the default one, and what is taken away, halved or doubled in it.
+//! The 23 scenarios of section 6: the default one, and variants in which a number is removed, halved or
+//! doubled.
 
 use super::published::{ALONE, APPLICATIONS, CORES_PER_NODE, N_NODES, N_TASKS, PLATFORMS};
 
-/// Who has how many tasks, and where they can run.
+/// The users with their tasks, and the nodes of the platforms.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scenario {
-    /// In the paper's words.
+    /// The name in the paper's words.
     pub name: String,
     /// The application of each user, ascending.
     pub applications: Vec<usize>,
     /// Tasks of each user.
     pub n_tasks: Vec<u64>,
-    /// When each user submits them, seconds.
+    /// When each user submits its tasks, in seconds.
     pub submitted_at: Vec<f64>,
-    /// Nodes of each platform; 0: it is not there.
+    /// Nodes of each platform; 0: the platform is absent.
     pub n_nodes: [u64; 4],
 }
 
 impl Scenario {
-    /// Tables 5 and 6.
+    /// Returns the default scenario of Tables 5 and 6.
     pub fn published() -> Scenario {
         Scenario {
             name: "default".into(),
@@ -29,7 +30,7 @@ impl Scenario {
         }
     }
 
-    /// All 23, the default one first.
+    /// Returns all 23 scenarios, the default one first.
     pub fn all() -> Vec<Scenario> {
         let default = Scenario::published();
         let mut all = vec![default.clone()];
@@ -63,13 +64,13 @@ impl Scenario {
         all
     }
 
-    /// The platforms that are there.
+    /// Returns the platforms that have nodes.
     pub fn platforms(&self) -> Vec<usize> {
         (0..PLATFORMS.len()).filter(|platform| self.n_nodes[*platform] > 0).collect()
     }
 
-    /// Seconds that the user's tasks would take on its equal part of all cores if each of these were alone on
-    /// a node of the user's quickest platform (section 6.1).
+    /// Returns the seconds that the user's tasks would take on its equal part of all cores if each core were
+    /// alone on a node of the user's quickest platform (section 6.1).
     pub fn fastest(&self, user: usize) -> f64 {
         let platforms = self.platforms();
         let n_cores: u64 = platforms.iter().map(|p| self.n_nodes[*p] * CORES_PER_NODE[*p]).sum();

@@ -1,5 +1,6 @@
-//! The two levels of paper 000 at work: cores take tasks of the user they are given to; when a user has
-//! nothing queued any more, or submits, all is shared anew. Nothing that runs is stopped for that.
+//! A simulation of the two levels of paper 000: cores take tasks of the user to whom they are assigned. When
+//! a user has no queued tasks left, or submits, all cores are assigned anew. Running tasks are not stopped
+//! for that.
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
@@ -20,31 +21,31 @@ use super::{
     scenario::Scenario,
 };
 
-/// Which policies share.
+/// The policies of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sharing {
     /// The first level.
     pub allocation: Allocation,
-    /// What the first level goes by.
+    /// The affinity metric of the first level.
     pub affinity: Affinity,
     /// The second level.
     pub mapping: Mapping,
-    /// What the second level goes by.
+    /// The affinity metric of the second level.
     pub corunner: CorunnerAffinity,
-    /// For what is drawn by lot.
+    /// The seed of random numbers.
     pub seed: u64,
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// When each user's last task ended, seconds.
+    /// When each user's last task ended, in seconds.
     pub ends: Vec<f64>,
-    /// 1 less the coefficient of variation of the users' speeds against their fastest (section 6.1).
+    /// 1 minus the coefficient of variation of the users' speeds relative to their fastest (section 6.1).
     pub fairness: f64,
-    /// When the last task ended, seconds.
+    /// When the last task ended, in seconds.
     pub makespan: f64,
-    /// How often cores were shared.
+    /// Number of times that cores were assigned.
     pub n_sharings: u64,
 }
 
@@ -63,7 +64,7 @@ pub fn run(scenario: &Scenario, sharing: Sharing, interference: &Interference) -
                 world.is_due = true;
             }
         }
-        // Whoever submits at the same moment is shared with.
+        // Users that submit at the same moment take part.
         if world.is_due && !world.is_next_at_once() {
             world.share();
         }
@@ -79,22 +80,22 @@ enum Happening {
 
 struct Core {
     node: usize,
-    /// Whose tasks it takes.
+    /// The user whose tasks it takes.
     user: Option<usize>,
-    /// Whose task it runs.
+    /// The user whose task it runs.
     runs: Option<usize>,
 }
 
 struct Node {
     first_core: usize,
-    /// Its place among the platform's combinations; `None`: filled by lot, or empty.
+    /// Its place among the platform's combinations; `None`: filled at random, or empty.
     combination: Option<usize>,
-    /// Seconds of a task of each user here.
+    /// Seconds of a task of each user on this node.
     runtimes: Vec<f64>,
 }
 
 struct Platform {
-    /// Its number in the published tables.
+    /// Its index in the published tables.
     which: usize,
     nodes: std::ops::Range<usize>,
     combinations: Vec<Combination>,
@@ -106,7 +107,7 @@ struct World<'a> {
     sharing: Sharing,
     interference: &'a Interference,
     now: f64,
-    /// Times as bits: positive floats are ordered like them.
+    /// Times as bits: positive floats have the same order.
     agenda: BinaryHeap<Reverse<(u64, Happening)>>,
     platforms: Vec<Platform>,
     nodes: Vec<Node>,
@@ -171,18 +172,18 @@ impl<'a> World<'a> {
         self.take(core);
     }
 
-    /// A core without a task takes the next one of whom it is given to.
+    /// Lets a core without a task take the next one of its user.
     fn take(&mut self, core: usize) {
         let Some(user) = self.cores[core].user.filter(|user| self.queued[*user] > 0) else { return };
         self.queued[user] -= 1;
         self.is_due |= self.queued[user] == 0;
         self.cores[core].runs = Some(user);
-        // What a task takes is settled when it begins, by whom the node is given to then.
+        // The runtime of a task is fixed when it begins, by the users of the node at that time.
         let runtime = self.nodes[self.cores[core].node].runtimes[user];
         self.enter(self.now + runtime, Happening::End(core));
     }
 
-    /// Shares all cores anew, until nobody's queue has become empty by it.
+    /// Assigns all cores anew, until no user's queue becomes empty by it.
     fn share(&mut self) {
         while std::mem::take(&mut self.is_due) {
             if self.queued.iter().all(|n| *n == 0) {
@@ -202,7 +203,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Cores of each platform (column) for each user (row).
+    /// Returns the cores of each platform (column) for each user (row).
     fn first_level(&mut self) -> Table<u64> {
         let n_users = self.queued.len();
         let runtimes = Table::new(n_users, self.platforms.len(), ())
@@ -234,7 +235,8 @@ impl<'a> World<'a> {
         })
     }
 
-    /// Nodes whose combination is still wanted keep it; the others take what remains, in order.
+    /// Assigns nodes: a node keeps its combination while it is still needed; the others take the remaining
+    /// ones, in order.
     fn settle(&mut self, place: usize, mut placed: Placed) {
         let nodes = self.platforms[place].nodes.clone();
         let mut others = Vec::new();
@@ -264,7 +266,7 @@ impl<'a> World<'a> {
         (0..self.queued.len()).map(|user| if members.contains(&user) { piece } else { 0 }).collect()
     }
 
-    /// A core keeps its user while the new mix has room for that one.
+    /// Assigns the cores of a node: a core keeps its user while the new mix has room for that user.
     fn give_cores(&mut self, place: usize, node: usize, of_users: Vec<u64>) {
         let which = self.platforms[place].which;
         let mut mix = [0; 5];

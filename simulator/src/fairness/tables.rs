@@ -1,4 +1,4 @@
-//! Tables 3 and 4: affinities out of the published throughputs.
+//! Tables 3 and 4: affinities computed from the published throughputs.
 
 use scheduler::policy::{
     affinity::{Affinity, corunner::CorunnerAffinity},
@@ -9,12 +9,12 @@ use crate::report::{Cell, Claim, Listing, Part, Verdict, Word};
 
 use super::published::{ALONE, APPLICATIONS, EPA, MORE, MORE_PERCENT, PLATFORMS, ROUNDING, RPA};
 
-/// Both tables.
+/// Returns both tables.
 pub fn parts() -> Vec<Part> {
     vec![table_3(), table_4()]
 }
 
-/// A value: application, platform, published, ours.
+/// A value: application, platform, published, ours, verdict.
 type Value = (usize, usize, f64, f64, Verdict);
 
 const WHY: &str = "no inputs that round to the printed ones give it";
@@ -45,7 +45,7 @@ fn table_4() -> Part {
     let values = values(&MORE_PERCENT, 2, |application, platform| {
         let (alone, more) = (ALONE[application][platform], MORE[application][platform]);
         let ours = CorunnerAffinity::Normalized.difference(alone + more, alone) * 100.0;
-        // Both times are out of rounded numbers.
+        // Both times come from rounded numbers.
         let play_of_alone = if application == 0 { ROUNDING } else { ROUNDING * alone * alone / 3600.0 };
         (ours, (ROUNDING + more / alone * play_of_alone) / alone * 100.0)
     });
@@ -62,7 +62,7 @@ fn table_4() -> Part {
     }
 }
 
-/// All 20: `found` gives ours, and how far the rounding of the inputs may move it.
+/// Returns all 20 values. `found` returns ours, and how far the rounding of the inputs may move it.
 fn values(
     published: &[[f64; 4]; 5],
     n_digits: usize,
@@ -76,7 +76,7 @@ fn values(
     places.map(value).collect()
 }
 
-/// One claim of all values of a table.
+/// Makes one claim of all values of a table.
 fn all_of(what: &str, published: &str, values: &[Value], n_digits: usize) -> Claim {
     let n_exact = values.iter().filter(|value| value.4.word == Word::Exact).count();
     let largest = values.iter().map(|value| (value.2 - value.3).abs()).fold(0.0, f64::max);
@@ -97,7 +97,7 @@ fn all_of(what: &str, published: &str, values: &[Value], n_digits: usize) -> Cla
 fn runtimes(more: impl Fn(usize, usize) -> f64) -> Table<f64> {
     Table::new(ALONE.len(), PLATFORMS.len(), ()).map_places(|application, platform| {
         let alone = ALONE[application][platform];
-        // AutoDock's seconds are rounded, of the others tasks an hour.
+        // AutoDock's seconds are rounded; for the others, tasks per hour are.
         if application == 0 {
             alone + more(application, platform)
         } else {
@@ -106,7 +106,7 @@ fn runtimes(more: impl Fn(usize, usize) -> f64) -> Table<f64> {
     })
 }
 
-/// How far the rounding of all printed inputs together may move one value.
+/// Returns how far the rounding of all printed inputs together may move one value.
 fn play(affinity: Affinity, application: usize, platform: usize) -> f64 {
     let at = |more: &dyn Fn(usize, usize) -> f64| {
         affinity.table(&runtimes(more), &[true; 5]).at(application, platform)
@@ -122,7 +122,7 @@ fn mean_on_cheetah() -> Claim {
     Claim::new("mean runtime on cheetah, s (section 4.1)", "167.97", format!("{mean:.2}"), verdict)
 }
 
-/// "Up to 2.82" (section 2.2): of all applications, and of the one whose number it is.
+/// Checks "up to 2.82" (section 2.2): for all applications, and for the one that has this number.
 fn slowdown_on_gene() -> [Claim; 2] {
     let slowdown = |row: &[f64; 4]| row[0] / row.iter().copied().fold(f64::INFINITY, f64::min);
     let claim = |who: &str, largest: f64, why: &str| {

@@ -1,4 +1,4 @@
-//! Runtimes and mappings that were worked out independently; and the report of quick runs.
+//! Tests of runtimes and mappings that were computed independently, and of the report of quick runs.
 
 use scheduler::policy::{
     affinity::corunner::CorunnerAffinity,
@@ -193,7 +193,7 @@ fn a_quick_report_is_whole_and_the_same_for_the_same_seed() {
     let text = format!("{report:?}");
     assert_eq!(text, format!("{:?}", reproduce(Effort::Quick, 1, &())));
     assert!(!text.contains("NaN"), "{text}");
-    // What comes from the published throughputs alone is exact in any run, but for a bound that they contradict.
+    // Values from the published throughputs alone are exact in any run, except a bound that they contradict.
     let words = |part: &Part| -> Vec<Word> {
         let of_paper = part.claims.iter().filter(|claim| claim.source == Source::Paper);
         of_paper.map(|claim| claim.verdict.word).collect()

@@ -1,4 +1,4 @@
-//! Runs of the default scenario against those of an independent implementation.
+//! Runs of the default scenario compared with runs of an independent implementation.
 
 use scheduler::policy::{
     affinity::{Affinity, corunner::CorunnerAffinity},
@@ -95,7 +95,7 @@ fn runs_of_the_default_scenario() {
     let (scenario, interference) = (Scenario::published(), Interference::new());
     for (allocation, affinity, mapping, corunner, [fairness, makespan]) in RUNS {
         let found = run(&scenario, sharing(allocation, affinity, mapping, corunner), &interference);
-        // What is drawn by lot is drawn by another generator.
+        // Random choices come from another generator.
         let tolerance = if *mapping == "random" { 0.015 } else { 0.005 };
         let off =
             [(found.fairness - fairness).abs() / fairness, (found.makespan - makespan).abs() / makespan];

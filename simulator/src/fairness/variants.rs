@@ -1,4 +1,4 @@
-//! Section 6.6: other units, simpler affinities, and users that come one after the other.
+//! Section 6.6: other units, simpler affinities, and users that arrive one after the other.
 
 use scheduler::{
     policy::{allocation::Allocation, mapping::Mapping},
@@ -22,15 +22,15 @@ use super::{
 const D_UNITS: [u64; 6] = [1, 50, 100, 200, 300, 600];
 /// Mean seconds between users.
 const GAPS: [f64; 4] = [500.0, 1000.0, 2000.0, 4000.0];
-/// So often each gap is drawn.
+/// Number of draws for each gap.
 const N_DRAWS: u64 = 100;
-/// Policies of the first level that are compared, by their places.
+/// Policies of the first level that are compared, by their indices.
 const COMPARED: [usize; 4] = [0, 3, 6, 9];
 
-/// Fairness and makespan, mean over the scenarios.
+/// Fairness and makespan, means over the scenarios.
 type Means = (f64, f64);
 
-/// The two parts.
+/// Returns the two parts.
 pub fn parts(
     effort: Effort,
     scenarios: &[Scenario],
@@ -117,7 +117,7 @@ fn units(standard: Sharing, run_all: &dyn Fn(&[Sharing]) -> Vec<Means>) -> Part 
     }
 }
 
-/// Users come by chance, in any order.
+/// Simulates users that arrive at random times, in any order.
 fn arrivals(effort: Effort, interference: &Interference, seed: u64, progress: &dyn Progress) -> Part {
     let default = super::runs::scenarios(effort).swap_remove(0);
     let n_draws = if effort == Effort::Full { N_DRAWS } else { 2 };
@@ -162,7 +162,7 @@ fn arrivals(effort: Effort, interference: &Interference, seed: u64, progress: &d
     }
 }
 
-/// By policy, by gap and at last at once: fairness.
+/// Makes the claims from fairness by policy, by gap, and for all users at once at the end.
 fn of_arrivals(per_policy: &[Vec<Draws>]) -> Vec<Claim> {
     let [_, paf, _, pa_rr] = [0, 1, 2, 3].map(|which| &per_policy[which]);
     let is_best =
@@ -201,7 +201,7 @@ fn by_gap(per_policy: &[Vec<Draws>]) -> Listing {
     }
 }
 
-/// The scenario with users that come by chance.
+/// Returns the scenario with users that arrive at random times.
 fn late(scenario: &Scenario, gap: f64, seed: u64) -> Scenario {
     let mut luck = Rng::of(seed, &[gap as u64]);
     let mut order: Vec<usize> = (0..scenario.applications.len()).collect();

@@ -1,4 +1,4 @@
-//! What a seed draws of tasks that wait for others.
+//! Draws the workflows of a seed: tasks that wait for other tasks.
 
 use scheduler::{
     edges::{Edges, Listed, OnFailedDependency},
@@ -11,11 +11,11 @@ use scheduler::{
 use super::plan::{LATE, job};
 use crate::world::plan::{Act, Plan};
 
-/// Tasks of one stage at most: the auditor looks at each edge.
+/// The largest number of tasks of a stage: the auditor checks each edge.
 const N_TASKS_MAX: u64 = 400;
 
 impl Plan {
-    /// A workflow in every second seed, and what its user does with it.
+    /// Adds a workflow and its user's requests, in every second seed.
     pub(super) fn add_graph(&mut self, luck: &mut Rng) {
         if luck.one_in(2) {
             return;
@@ -48,7 +48,7 @@ impl Plan {
     }
 }
 
-/// One that comes after some of those before it, and whose tasks may wait for each other.
+/// Draws a stage that comes after some of the earlier ones, and whose tasks may wait for each other.
 fn stage(n_before: usize, at: usize, stages: &[Stage], luck: &mut Rng) -> Stage {
     let mut job = job(n_before + at, luck);
     job.application = luck.pick(&["docking", "search"]).into();
@@ -83,7 +83,7 @@ fn stage(n_before: usize, at: usize, stages: &[Stage], luck: &mut Rng) -> Stage 
     Stage { job, after }
 }
 
-/// Some tasks before each, of those below a bound.
+/// Draws dependencies of each task on some tasks below a bound.
 fn listed(n_tasks: u64, luck: &mut Rng, bound: impl Fn(u64) -> u64) -> Edges {
     let mut lists = Vec::new();
     for task in 0..n_tasks {

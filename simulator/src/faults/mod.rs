@@ -1,7 +1,7 @@
-//! Faults drawn from a seed: the live engine and live pilots among lost, doubled and late messages,
-//! dying managers, pilots and commits, and batch systems that answer late, twice, never or nonsense.
-//! An auditor that keeps its own history says what does not hold. First anything may fail; then
-//! nothing does, and everything must end.
+//! Faults drawn from a seed: the real engine and real pilots among lost, duplicated and late messages, dying
+//! managers, pilots and commits, and batch systems that answer late, twice, never or nonsense. An auditor
+//! with its own history reports violated rules. First anything may fail; then nothing does, and everything
+//! must end.
 
 mod graphs;
 mod plan;
@@ -15,16 +15,16 @@ use crate::{
 
 pub use crate::{auditor::Violation, world::outcome::Outcome};
 
-/// Runs one seed. `trace` is given a line for everything that happens, the same for the same seed.
+/// Runs one seed. `trace` gets a line for every event, the same for the same seed.
 ///
 /// # Errors
-/// The first rule that did not hold, or the invariant of the engine's own that did not.
+/// The first violated rule, or the first violated invariant of the engine itself.
 pub fn run(seed: u64, trace: Option<&mut dyn FnMut(fmt::Arguments<'_>)>) -> Result<Outcome, Violation> {
     run_plan(seed, Plan::draw(seed), trace)
 }
 
-/// Runs each seed on all cores; tells `done` of each as it ends, in no particular order, from one thread at a
-/// time.
+/// Runs each seed on all cores. Calls `done` for each as it ends, in no particular order, from one thread at
+/// a time.
 pub fn run_many(seeds: Range<u64>, done: impl FnMut(u64, Result<Outcome, Violation>) + Send) {
     grid::each(seeds, |seed| run(seed, None), done);
 }

@@ -1,4 +1,5 @@
-//! What a seed draws before anything happens: limits, sites, jobs, users' acts, and how often what fails.
+//! Draws the plan of a seed before anything happens: limits, sites, jobs, users' requests, and the rates of
+//! failures.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +26,7 @@ use scheduler::{
 
 use crate::world::plan::{Act, Nature, Plan, Rates, SitePlan};
 
-/// So long after the last fault no copy of an older wish arrives any more.
+/// The time after the last fault at which no copy of an older request arrives any more.
 pub(super) const LATE: Span = Span(100_000_000);
 
 impl Nature {
@@ -41,18 +42,18 @@ impl Nature {
 }
 
 impl Plan {
-    /// All that a seed means.
+    /// Draws the complete plan of a seed.
     pub(crate) fn draw(seed: u64) -> Plan {
         let mut plan = Plan::draw_eleventh(seed);
         let mut luck = Rng::of(seed, &[19]);
-        // Together with a submission that goes on after its manager less than managers reckon with.
+        // The delay, together with that of a late submission, is less than managers allow for.
         for site in plan.sites.iter_mut().filter(|site| site.spec.submits_late) {
             site.lists_late = Span::from_secs(luck.pick(&[0, 0, 3, 8]));
         }
         plan
     }
 
-    /// What seeds meant while all listings were of now.
+    /// Draws the plan that a seed meant before listings could be late.
     pub(crate) fn draw_eleventh(seed: u64) -> Plan {
         let mut plan = Plan::draw_tenth(seed);
         let mut luck = Rng::of(seed, &[18]);
@@ -61,14 +62,15 @@ impl Plan {
         plan
     }
 
-    /// What seeds meant before batch jobs dropped out of listings, or were said to stand still.
+    /// Draws the plan that a seed meant before batch jobs could be missing in listings or be reported as
+    /// suspended.
     pub(crate) fn draw_tenth(seed: u64) -> Plan {
         let mut plan = Plan::draw_ninth(seed);
         plan.ends_by_signal = Rng::of(seed, &[17]).one_in(3);
         plan
     }
 
-    /// What seeds meant before batch systems ended jobs for what tasks do.
+    /// Draws the plan that a seed meant before batch systems could end jobs because of their tasks.
     pub(crate) fn draw_ninth(seed: u64) -> Plan {
         let mut plan = Plan::draw_eighth(seed);
         let stealing = &mut plan.settings.policies.stealing;
@@ -78,14 +80,15 @@ impl Plan {
         plan
     }
 
-    /// What seeds meant while no pilot stole by RLDS.
+    /// Draws the plan that a seed meant before pilots could steal by RLDS.
     pub(crate) fn draw_eighth(seed: u64) -> Plan {
         let mut plan = Plan::draw_sixth(seed);
         plan.add_gifts(&mut Rng::of(seed, &[15]));
         plan
     }
 
-    /// What seeds meant while gifts and followers were one draw, so that some of the one never met some of the other.
+    /// Draws the plan that a seed meant while gifts and followers shared their random numbers, so that some
+    /// combinations never occurred.
     #[cfg(test)]
     pub(crate) fn draw_seventh(seed: u64) -> Plan {
         let mut plan = Plan::draw_sixth(seed);
@@ -93,7 +96,7 @@ impl Plan {
         plan
     }
 
-    /// What seeds meant before pilots gave each other tasks.
+    /// Draws the plan that a seed meant before pilots gave each other tasks.
     pub(crate) fn draw_sixth(seed: u64) -> Plan {
         let mut plan = Plan::draw_fifth(seed);
         plan.add_graph(&mut Rng::of(seed, &[12]));
@@ -102,14 +105,15 @@ impl Plan {
         plan
     }
 
-    /// What seeds meant before tasks waited for others, and before files came and went with them.
+    /// Draws the plan that a seed meant before tasks had dependencies and files.
     pub(crate) fn draw_fifth(seed: u64) -> Plan {
         let mut plan = Plan::draw_fourth(seed);
         plan.add_stalls(&mut Rng::of(seed, &[11]));
         plan
     }
 
-    /// What seeds meant before managers stood still, and asked one thing after the other of a site.
+    /// Draws the plan that a seed meant before managers could stand still and sites could be asked one
+    /// request at a time.
     pub(crate) fn draw_fourth(seed: u64) -> Plan {
         let mut plan = Plan::draw_third(seed);
         plan.add_scaling(&mut Rng::of(seed, &[7]));
@@ -119,8 +123,7 @@ impl Plan {
         plan
     }
 
-    /// What seeds meant before pilots offered more slots than they have cores, policies answered late, and tasks were
-    /// packed.
+    /// Draws the plan that a seed meant before vCPU ratios, late plans and estimates.
     pub(crate) fn draw_third(seed: u64) -> Plan {
         let mut plan = Plan::draw_second(seed);
         plan.add_operator(&mut Rng::of(seed, &[3]));
@@ -130,7 +133,8 @@ impl Plan {
         plan
     }
 
-    /// What seeds meant before there were operators, batch jobs of several nodes, other policies, and profiling runs.
+    /// Draws the plan that a seed meant before operators, batch jobs of several nodes, other policies and
+    /// profiling runs.
     pub(crate) fn draw_second(seed: u64) -> Plan {
         let mut plan = Plan::draw_first(seed);
         let mut luck = Rng::of(seed, &[2]);
@@ -141,7 +145,7 @@ impl Plan {
         plan
     }
 
-    /// What seeds meant at first: those that failed then are runs of such plans.
+    /// Draws the plan that a seed meant at first: the first failed seeds are runs of these plans.
     pub(crate) fn draw_first(seed: u64) -> Plan {
         let mut luck = Rng::new(seed);
         let faults_last = Span::from_secs(luck.pick(&[20, 120, 600]));
@@ -150,7 +154,7 @@ impl Plan {
             settings: Settings {
                 cells_at_once: u64::MAX,
                 store_id: 7,
-                // The short ones are below the longest delay: pilots are given up while they live.
+                // The short ones are below the longest delay: pilots are declared lost while they live.
                 heartbeat_limit: Span::from_secs(luck.pick(&[8, 75])),
                 grace: Span::from_secs(luck.pick(&[5, 60])),
                 ..Settings::default()
@@ -171,7 +175,7 @@ impl Plan {
         }
     }
 
-    /// A job of which few tasks are ever run: it is cancelled at last. Rule 7: nothing grows with its tasks.
+    /// Adds a job of which few tasks ever run: it is cancelled at last. Rule 7: nothing grows with its tasks.
     fn add_giant(&mut self, luck: &mut Rng) {
         let n_jobs = self.acts.iter().filter(|(_, act)| matches!(act, Act::Submit(_))).count();
         let nature = Nature { wall_us_max: 40_000_000, ..Nature::draw(luck) };
@@ -185,7 +189,7 @@ impl Plan {
 }
 
 impl Plan {
-    /// Who follows what tasks write; nobody insists on it.
+    /// Adds users that follow the output of tasks; none of them insists on it.
     fn add_followers(&mut self, luck: &mut Rng) {
         let n_jobs: usize = self.acts.iter().map(|(_, act)| act.n_jobs()).sum();
         for _ in 0..luck.pick(&[0, 0, 2, 20]) {
@@ -195,7 +199,7 @@ impl Plan {
         }
     }
 
-    /// Whether and how pilots take tasks from each other.
+    /// Sets whether and how pilots steal tasks from each other.
     fn add_gifts(&mut self, luck: &mut Rng) {
         self.asks = luck.pick(&[None, Some(200_000), Some(20_000_000)]).map(Span);
         let laws = [PilotStealing::Mlb, PilotStealing::Mdl, PilotStealing::Flds, PilotStealing::Lend];
@@ -203,7 +207,7 @@ impl Plan {
         self.settings.policies.stealing = if is_any { luck.pick(&laws) } else { PilotStealing::None };
     }
 
-    /// What an operator allows of the sites, and asks of them.
+    /// Adds an operator's limits for the sites, and requests for them.
     fn add_operator(&mut self, luck: &mut Rng) {
         for site in &mut self.sites {
             site.spec.limits = PlatformLimits {
@@ -223,14 +227,14 @@ impl Plan {
             };
             self.acts.push((Span(luck.below(self.faults_last.0)), act));
         }
-        // No site may rest: all must end.
+        // No site may stay paused: all jobs must end.
         let late = self.faults_last + LATE;
         self.acts.extend((0..n_sites).map(|site| (late, Act::ChangePlatform(site, PlatformMode::Active))));
     }
 }
 
 impl Plan {
-    /// Policies that look at everything, and applications for them.
+    /// Sets policies that use all inputs, and applications for them.
     fn add_policies(&mut self, luck: &mut Rng) {
         let pa_rr = Allocation::PaRr { unit_cores: 1 };
         self.settings.policies = Policies {
@@ -245,11 +249,11 @@ impl Plan {
                 request.application = luck.pick(&["docking", "search"]).into();
             }
         }
-        // Drawn last, so that seeds of before draw the rest as they did.
+        // Drawn last, so that older seeds keep the rest of their plans.
         self.settings.policies.mapping = luck.pick(&[None, Some(Mapping::AllCore), Some(Mapping::default())]);
     }
 
-    /// Jobs that have a node for themselves.
+    /// Makes some jobs profiling runs, which have a node for themselves.
     fn add_profiling(&mut self, luck: &mut Rng) {
         let is_submitted = |act: &&(Span, Act)| matches!(act.1, Act::Submit(_));
         for n in 0..self.acts.iter().filter(is_submitted).count() {
@@ -259,9 +263,9 @@ impl Plan {
         }
     }
 
-    /// Pilots that offer more slots than their nodes have cores, now and then others.
+    /// Sets vCPU ratios: some pilots offer more slots than their nodes have cores.
     fn add_scaling(&mut self, luck: &mut Rng) {
-        // Simulated tasks use all of their cores: by that alone no law would want more slots.
+        // Simulated tasks use all of their cores: for that reason alone no policy would add slots.
         self.settings.policies.scaling =
             luck.pick(&[Scaling::Adaptive, Scaling::Adaptive2016, Scaling::Measured]);
         for site in &mut self.sites {
@@ -275,7 +279,7 @@ impl Plan {
         }
     }
 
-    /// Jobs whose tasks are packed by what they are estimated to take.
+    /// Adds jobs whose tasks are packed by estimates.
     fn add_estimates(&mut self, luck: &mut Rng) {
         self.settings.policies.bundling = luck.pick(&[Bundling::Guided, Bundling::BinPacking]);
         for (_, act) in &mut self.acts {
@@ -289,7 +293,7 @@ impl Plan {
         }
     }
 
-    /// Jobs whose tasks need files before they begin, and leave some.
+    /// Adds jobs with inputs and output files.
     fn add_files(&mut self, luck: &mut Rng) {
         let is_any = luck.one_in(2);
         for (_, act) in &mut self.acts {
@@ -300,7 +304,8 @@ impl Plan {
         }
     }
 
-    /// What may be taken of sites; not of the first, where all must end, nor where an application is measured.
+    /// Sets budgets of sites, except of the first, where all jobs must be able to end, and of sites with a
+    /// profiling run.
     fn add_budgets(&mut self, luck: &mut Rng) {
         let measured: Vec<usize> = self.profiled.values().map(|(site, _)| *site).collect();
         self.rates.list_confused = luck.pick(&[0, 0, 3]);
@@ -324,8 +329,8 @@ impl Plan {
         }
     }
 
-    /// Managers that stand still, for less and for longer than their limits: at any time, and after a death, when they
-    /// may just have begun again.
+    /// Lets managers stand still, for less and for longer than their limits: at any time, and after a death,
+    /// when they may just have started again.
     fn add_stalls(&mut self, luck: &mut Rng) {
         self.is_asked_in_turn = luck.one_in(2);
         let deaths = self.manager_deaths.clone();
@@ -337,7 +342,7 @@ impl Plan {
             at.into_iter().map(|at| (at, Span::from_secs(luck.pick(&[1, 10, 65, 100, 600])))).collect();
     }
 
-    /// Batch jobs of several nodes.
+    /// Sets batch jobs of several nodes.
     fn add_nodes(&mut self, luck: &mut Rng) {
         for site in &mut self.sites {
             site.spec.n_nodes = luck.pick(&[1, 1, 2, 3]);
@@ -381,7 +386,7 @@ impl SitePlan {
             name: format!("site{n}"),
             adapter: "simulated".into(),
             site: None,
-            // The first fits every job.
+            // The first site fits every job.
             n_nodes: 1,
             is_array: false,
             submits_late: false,
@@ -396,7 +401,7 @@ impl SitePlan {
             scaling: None,
             price: None,
         };
-        // One without end at least: the longest task must fit somewhere.
+        // At least one site has no walltime: the longest task must fit somewhere.
         let walltime = spec.walltime.filter(|_| n > 0);
         let n_pilots_min = spec.n_pilots_min;
         SitePlan {
@@ -459,7 +464,7 @@ fn acts(faults_last: Span, luck: &mut Rng) -> Vec<(Span, Act)> {
         };
         acts.push((Span(luck.below(faults_last.0)), act));
     }
-    // Nothing may stay paused: all must end.
+    // No job may stay paused: all must end.
     acts.extend((0..n_jobs).map(|n| (faults_last + LATE, Act::Change(n, JobChange::Resume))));
     acts
 }

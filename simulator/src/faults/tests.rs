@@ -1,40 +1,45 @@
-//! A few seeds at every build, and all that ever failed; many more in `tests/faults.rs`.
+//! Runs a few seeds at every build, and all that ever failed; `tests/faults.rs` runs many more.
 
 use scheduler::time::Span;
 
 use super::{Outcome, Plan, run, run_many, run_plan};
 
-/// Seeds that have shown a mistake, of the engine or of the pilots.
+/// Seeds that have revealed a mistake of the engine or of the pilots.
 const ONCE_FAILED: [u64; 17] =
     [12, 13, 22, 79, 136, 156, 281, 318, 1452, 4503, 6527, 13846, 15554, 21708, 47970, 208428, 250322];
 
-/// And since then, with what a seed meant at that time.
+/// Later ones, with the plan that a seed meant at that time.
 const ONCE_FAILED_SINCE: [u64; 3] = [8272, 14466, 55686];
 
-/// And last, with what it meant before scaling. The drawing of the first three was another one, which is not kept.
+/// Later ones, with the plan before scaling. The drawing for the first three was another one, which is not
+/// kept.
 const ONCE_FAILED_LAST: [u64; 5] = [24577, 40325, 52185, 19474, 113390];
 
-/// And before managers stood still, and asked one thing after the other of a site.
+/// Later ones, from the time before managers stood still and sites were asked one request at a time.
 const ONCE_FAILED_NOW: [u64; 7] = [935, 1551, 7437, 53124, 55180, 57534, 514753];
 
-/// And before tasks waited for others; whoever draws more keeps a drawing without it for them.
+/// Later ones, from the time before tasks waited for others. When plans draw more, a drawing without it must
+/// be kept for them.
 const ONCE_FAILED_TODAY: [u64; 2] = [2102, 8141];
 
-/// And by mistakes of the auditor since it knows who is blamed for a lost pilot, drawn as those before.
+/// Seeds that revealed mistakes of the auditor since it checks blame for lost pilots, drawn as those before.
 const ONCE_FAILED_BLAMING: [u64; 13] =
     [9326, 20685, 22514, 38325, 42629, 45425, 48070, 52747, 52751, 53605, 506836, 508533, 538546];
 
-/// And since pilots give each other tasks: what was given waited for a pull, and was over or its pilot lost before.
+/// Seeds since pilots give each other tasks: given tasks waited for a pull, and had ended, or their pilot was
+/// lost, before.
 const ONCE_FAILED_GIVING: [u64; 6] = [95, 276, 996, 1031, 1214, 5110];
 
-/// And since gifts and followers are drawn apart: the auditor did not know that what a walltime cuts short does not count,
-/// and who had no core-hours where nothing fails waited for that all the same. Without RLDS, which nobody drew then.
+/// Seeds since gifts and followers are drawn apart. The auditor did not know that an attempt cut short by a
+/// walltime does not count, and a user without core-hours on a site where nothing fails waited for it
+/// nevertheless. Without RLDS, which was not drawn then.
 const ONCE_FAILED_LATELY: [u64; 2] = [73271, 102815];
 
-/// And of a million since all is drawn that is drawn now; the first since a pilot may not ask to be woken in the past.
+/// Seeds of a million since all present choices are drawn; the first since a pilot may not request a wake-up
+/// in the past.
 const ONCE_FAILED_OF_A_MILLION: [u64; 4] = [39, 710244, 882724, 933392];
 
-/// And since the auditor knows what may be blamed, and what may not be sent together.
+/// Seeds since the auditor checks the tasks that may be blamed, and those that may not be sent together.
 const ONCE_FAILED_TOGETHER: [u64; 6] = [52, 2908, 8158, 10109, 15436, 129081];
 
 #[test]

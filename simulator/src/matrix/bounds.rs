@@ -1,5 +1,5 @@
-//! The bounds of paper 004 for its workloads at any size. The graphs are regular, so that a walk through them
-//! holds one way to the root at a time: 131 million tasks need no memory.
+//! The bounds of paper 004 for its workloads at any size. The graphs are regular, so a walk holds only one
+//! path to the root at a time: 131 million tasks need no memory.
 
 use scheduler::policy::stealing::bound::{self, Parent, Step, earliest_finish};
 
@@ -9,41 +9,42 @@ use super::{
 };
 use crate::grid;
 
-/// A tree is cut below this level, and a workload without tree into as many pieces, to be walked side by side.
+/// The level below which a tree is cut into parts that are walked in parallel; a workload without tree is cut
+/// into as many pieces.
 const CUT_LEVEL: u32 = 3;
 const MICROSECONDS: f64 = 1e6;
 
-/// What a workload comes to on so many cores.
+/// The bounds of a workload on a number of cores.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bounds {
-    /// Tasks there are.
+    /// Number of tasks.
     pub n_tasks: u64,
     /// Seconds of all tasks together.
     pub work_s: f64,
-    /// Seconds of the longest way through the graph, the best place for each task, no waiting.
+    /// Seconds of the critical path, with the best place for each task and no waiting.
     pub critical_path_s: f64,
-    /// Seconds by the paper's eq. 1: the longest way where each task waits as long as the mean task does.
+    /// Seconds by the paper's eq. 1: the critical path if each task waits as long as the mean task does.
     pub paper_s: f64,
-    /// Seconds that no schedule is below: the larger one of work / cores and the longest way.
+    /// Lower bound of the seconds of any schedule: the larger one of work / cores and the critical path.
     pub sound_s: f64,
 }
 
 impl Bounds {
-    /// Tasks a second by the paper's eq. 1.
+    /// Returns the tasks per second by the paper's eq. 1.
     pub fn paper_eq1(&self) -> f64 {
         self.n_tasks as f64 / self.paper_s
     }
 
-    /// Tasks a second that no schedule is above.
+    /// Returns the upper bound of the tasks per second of any schedule.
     pub fn sound(&self) -> f64 {
         self.n_tasks as f64 / self.sound_s
     }
 }
 
-/// With what the longest way is worked out: the paper's wait, and none.
+/// End of a critical path, computed with the paper's wait and without.
 type Finish = [f64; 2];
 
-/// Work and longest ways of a part of a graph.
+/// Work and critical paths of a part of a graph.
 #[derive(Clone, Copy, Debug, Default)]
 struct Walked {
     work_us: u64,
@@ -60,8 +61,8 @@ fn later(a: Finish, b: Finish) -> Finish {
     [a[0].max(b[0]), a[1].max(b[1])]
 }
 
-/// The bounds of a workload on so many cores, with 1000 tasks for each (paper 004, section 3). The tasks'
-/// descriptions are so small that sending them is free here; their size is not published.
+/// Computes the bounds of a workload on `n_cores` cores, with 1000 tasks for each (paper 004, section 3).
+/// Descriptions of tasks are so small that sending them is free here; their size is not published.
 pub fn of(workload: &Workload, n_cores: u64, bytes_per_s: f64) -> Bounds {
     let waits_s = [bound::mean_wait_s(TASKS_PER_CORE, RUN_S), 0.0];
     let walk = Walk { workload, waits_s, bytes_per_s };
@@ -83,7 +84,8 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// When a task can be finished, of whose parents this is known: (finish, bytes). And what it writes.
+    /// Returns when a task can be finished, and the bytes and microseconds of its output and run. `parents`:
+    /// (finish, bytes) of its parents.
     fn step(&self, task: u64, parents: &[(Finish, u64)]) -> (Finish, u64, u64) {
         let drawn = self.workload.draw(task);
         let run_s = drawn.run_us as f64 / MICROSECONDS;
@@ -98,7 +100,7 @@ impl Walk<'_> {
         (finish, drawn.bytes, drawn.run_us)
     }
 
-    /// Tasks alone or one after another.
+    /// Walks tasks alone or one after another.
     fn chains(&self) -> Walked {
         let n_pieces = DEGREE.pow(CUT_LEVEL);
         let n_each = self.workload.n_tasks.div_ceil(n_pieces).next_multiple_of(DEGREE);
@@ -118,7 +120,7 @@ impl Walk<'_> {
         pieces.into_iter().fold(Walked::default(), Walked::and)
     }
 
-    /// The first number below the cut: all below it are the tops of trees of their own.
+    /// Returns the numbers of the tasks just below the cut: each is the top of its own tree.
     fn cut(&self) -> std::ops::Range<u64> {
         let from = (DEGREE.pow(CUT_LEVEL) - 1) / (DEGREE - 1);
         from.min(self.workload.n_tasks)..(DEGREE * from + 1).min(self.workload.n_tasks)
@@ -145,7 +147,8 @@ impl Walk<'_> {
         parts.into_iter().fold(walked, Walked::and)
     }
 
-    /// From a task to the leaves; as deep as the tree: ten levels are ten thousand million tasks.
+    /// Walks from a task to the leaves; the recursion is as deep as the tree: ten levels are ten thousand
+    /// million tasks.
     fn down(&self, task: u64, parent: (Finish, u64), walked: &mut Walked) {
         let (finish, bytes, run_us) = self.step(task, &[parent]);
         *walked = walked.and(Walked { work_us: run_us, last: finish });
@@ -167,7 +170,7 @@ impl Walk<'_> {
         walked
     }
 
-    /// From the leaves to a task; what is known of the tasks from `first_known` on is taken from there.
+    /// Walks from the leaves to a task; takes the tasks from `first_known` on from `known`.
     fn up(&self, task: u64, known: &[(Finish, u64)], first_known: u64, walked: &mut Walked) -> (Finish, u64) {
         if let Some(at) = task.checked_sub(first_known).filter(|_| !known.is_empty()) {
             return known[at as usize];
@@ -193,7 +196,7 @@ mod tests {
 
     const BYTES_PER_S: f64 = 125e6;
 
-    /// The recursion over a stored graph, in any order that has parents first.
+    /// Computes the bound over a stored graph, in any order that has parents first.
     fn by_storing(workload: &Workload, wait_s: f64) -> f64 {
         let n = workload.n_tasks as usize;
         let mut finishes = vec![0.0; n];

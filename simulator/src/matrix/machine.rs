@@ -1,34 +1,34 @@
-//! A machine, how it is run, and what a run on it comes to.
+//! A machine, its settings, and the result of a run on it.
 
 use scheduler::{policy::stealing::Stealing, time::Span};
 
-/// How the files of all-pairs lie at the start.
+/// The placement of the files of all-pairs at the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// Dealt out, as many to each node.
+    /// Equal numbers on each node.
     Even,
     /// On nodes drawn at random.
     Random,
 }
 
-/// A machine and how it is run. [`Setting::default`] has the constants of the reference simulation.
+/// A machine and its settings. [`Setting::default`] has the constants of the reference simulation.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
-    /// What pilots may take from each other.
+    /// The stealing policy of the pilots.
     pub policy: Stealing,
-    /// Nodes of the machine.
+    /// Number of nodes.
     pub n_nodes: u32,
-    /// Tasks that run on a node at a time.
+    /// Number of tasks that run on a node at a time.
     pub n_threads: u32,
-    /// What the network card of a node takes in, bytes a second.
+    /// Bytes per second that the network card of a node receives.
     pub bytes_per_s: f64,
-    /// Of a message, one way.
+    /// Latency of a message, one way.
     pub latency: Span,
-    /// What a thread spends on a task before it begins.
+    /// Time that a thread spends on a task before it begins.
     pub dispatch: Span,
-    /// Whether a node keeps what it fetched.
+    /// Whether a node keeps fetched data.
     pub has_cache: bool,
-    /// Of the files of all-pairs.
+    /// The placement of the files of all-pairs.
     pub placement: Placement,
 }
 
@@ -48,49 +48,49 @@ impl Default for Setting {
 }
 
 impl Setting {
-    /// Time that so many bytes take to come in.
+    /// Returns the time in which `bytes` bytes come in.
     pub fn transfer(&self, bytes: u64) -> Span {
         Span((bytes as f64 / self.bytes_per_s * 1e6).round() as u64)
     }
 
-    /// Threads of all nodes.
+    /// Returns the number of threads of all nodes.
     pub fn n_cores(&self) -> u64 {
         u64::from(self.n_nodes) * u64::from(self.n_threads)
     }
 }
 
-/// What went over the network.
+/// The traffic of the network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Inputs that tasks read.
+    /// Number of inputs that tasks read.
     pub n_inputs: u64,
-    /// Those that had to be fetched.
+    /// Number of inputs that had to be fetched.
     pub n_fetched: u64,
-    /// Of those.
+    /// Bytes that had to be fetched.
     pub bytes_fetched: u64,
-    /// Tasks that were stolen, each time.
+    /// Number of times that a task was stolen.
     pub n_stolen: u64,
-    /// Times that an idle pilot asked others.
+    /// Number of times that an idle pilot asked others.
     pub n_tries: u64,
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outcome {
-    /// Until the last task was done.
+    /// Seconds until the last task ended.
     pub makespan_s: f64,
     /// Seconds of all tasks together.
     pub work_s: f64,
     /// The part of the cores' time in which tasks ran.
     pub efficiency: f64,
-    /// Tasks of the node that ran most, in ratio to the mean.
+    /// Tasks of the node that ran most, divided by the mean.
     pub most_to_mean: f64,
-    /// Over the network.
+    /// The traffic of the network.
     pub traffic: Traffic,
 }
 
 impl Outcome {
-    /// The part of the inputs that were already where they were read.
+    /// Returns the part of the inputs that were already at the node that read them.
     pub fn hit_ratio(&self) -> f64 {
         1.0 - self.traffic.n_fetched as f64 / (self.traffic.n_inputs as f64).max(1.0)
     }

@@ -1,4 +1,4 @@
-//! One node: its pilot's queues and search, its threads, its network card and what it has fetched.
+//! One node: its pilot's queues and search, its threads, its network card and its fetched data.
 
 use std::collections::BTreeMap;
 
@@ -13,13 +13,13 @@ use super::machine::{Setting, Traffic};
 pub(super) struct Node {
     pub queues: ReadyQueues<u32>,
     pub hunt: Hunt,
-    /// A try is under way, or a wait for one.
+    /// Whether an attempt to steal is open, or a pause before one.
     pub is_hunting: bool,
     pub relief: Option<Relief>,
     pub n_free_threads: u32,
     pub n_done: u64,
     card_free: Time,
-    /// When what was fetched is there.
+    /// When each fetched object is here.
     fetched: BTreeMap<u32, Time>,
 }
 
@@ -37,7 +37,7 @@ impl Node {
         }
     }
 
-    /// When an object of another node is here, asked for at `now`; one at a time comes in.
+    /// Returns when an object of another node is here, requested at `now`; one object at a time comes in.
     pub fn fetch(
         &mut self,
         object: u32,
@@ -61,7 +61,7 @@ impl Node {
         self.card_free
     }
 
-    /// Tasks a second so far.
+    /// Returns the tasks per second so far.
     pub fn throughput(&self, now: Time) -> f64 {
         self.n_done as f64 / now.since(Time(0)).as_secs_f64()
     }

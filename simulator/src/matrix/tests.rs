@@ -1,4 +1,4 @@
-//! What holds of MATRIX in simulation: nothing is lost, and the paper's directions.
+//! Tests of the simulation of MATRIX: no task is lost, and the paper's tendencies hold.
 
 use scheduler::policy::stealing::Stealing;
 
@@ -31,7 +31,7 @@ fn every_task_runs_once_under_every_policy() {
         for policy in POLICIES {
             for n_nodes in [1, 2, 7] {
                 let outcome = run(&workload, &Setting { policy, n_nodes, ..Setting::default() });
-                // As many as there are, so that it ended; and their work is that of all of them.
+                // A run ends only when all tasks have run; their work is that of the workload.
                 assert!(
                     (outcome.work_s - workload.work_s()).abs() < 1e-6,
                     "{shape:?}, {policy:?}, {n_nodes}"
@@ -76,7 +76,7 @@ fn a_pipe_that_moves_fetches_once_and_one_that_stays_never() {
     let stays = of(Stealing::Mdl);
     assert_eq!((stays.traffic.n_inputs, stays.traffic.n_fetched), (9, 0));
     let run_s = pipe.work_s();
-    // Ten dispatches; nine messages to the node that a task is dealt to, and back where that is another.
+    // Ten dispatches; nine messages to the node to which a task is dealt, and back if that is another node.
     assert!(
         stays.makespan_s > run_s + 0.010 + 9.0 * 0.0005 && stays.makespan_s < run_s + 0.010 + 9.0 * 0.0011
     );
@@ -143,7 +143,7 @@ fn the_same_seed_gives_the_same_report() {
         (part.claims.iter().filter(is_of_paper).count(), part.claims.len())
     });
     assert_eq!(by_part.collect::<Vec<_>>(), [(5, 6), (6, 6), (4, 5), (2, 2), (0, 0)]);
-    // What needs 131,072 or 200 cores.
+    // Claims that need 131,072 or 200 cores.
     assert_eq!((first.claims().count(), first.count(Word::NotRun)), (17, 5 + 1));
     let first = format!("{first:?}");
     assert_eq!(first, format!("{:?}", report()));

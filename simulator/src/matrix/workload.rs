@@ -1,5 +1,5 @@
-//! The workloads of paper 004 as rules: what a task runs, writes and reads follows from its number and the seed,
-//! so that no graph is stored, however many tasks there are.
+//! The workloads of paper 004 as rules: the runtime, output and inputs of a task follow from its number and
+//! the seed, so no graph is stored, however many tasks there are.
 
 use scheduler::rng::Rng;
 
@@ -9,7 +9,7 @@ use super::published::{ALL_PAIRS_RUN_S, DEGREE, FILE_BYTES, RUN_S};
 const OUTPUT_BYTES_MAX: u64 = 10_000_000;
 const MICROSECONDS: f64 = 1e6;
 
-/// How tasks depend on each other.
+/// The dependencies between tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// A bag: no task needs another.
@@ -28,7 +28,7 @@ pub enum Shape {
 pub const SHAPES: [Shape; 4] = [Shape::Bot, Shape::Pipeline, Shape::FanOut, Shape::FanIn];
 
 impl Shape {
-    /// As the paper calls it.
+    /// Returns the name that the paper uses.
     pub fn name(self) -> &'static str {
         match self {
             Shape::Bot => "BOT",
@@ -40,30 +40,30 @@ impl Shape {
     }
 }
 
-/// A workload: its tasks have the numbers from 0 on. The root of a tree is 0; the children of task v are
-/// 10 v + 1 to 10 v + 10.
+/// A workload: its tasks are numbered from 0. The root of a tree is 0; the children of task v are 10 v + 1 to
+/// 10 v + 10.
 #[derive(Clone, Copy, Debug)]
 pub struct Workload {
-    /// How they depend on each other.
+    /// The dependencies between tasks.
     pub shape: Shape,
-    /// How many tasks there are.
+    /// Number of tasks.
     pub n_tasks: u64,
-    /// For the draws of running times and outputs.
+    /// The seed of runtimes and outputs.
     pub seed: u64,
 }
 
-/// What a task runs and writes.
+/// The runtime and the output of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Drawn {
-    /// Microseconds that it runs.
+    /// Runtime in microseconds.
     pub run_us: u64,
-    /// Bytes that it writes.
+    /// Bytes of output.
     pub bytes: u64,
 }
 
 impl Workload {
-    /// The running time and output of a task. For all-pairs the running time is fixed, and the bytes are those
-    /// of an input file.
+    /// Draws the runtime and output of a task. For all-pairs the runtime is fixed, and the bytes are those of
+    /// an input file.
     pub fn draw(&self, task: u64) -> Drawn {
         if self.shape == Shape::AllPairs {
             return Drawn { run_us: (ALL_PAIRS_RUN_S * MICROSECONDS) as u64, bytes: FILE_BYTES };
@@ -73,12 +73,12 @@ impl Workload {
         Drawn { run_us, bytes: luck.below(OUTPUT_BYTES_MAX + 1) }
     }
 
-    /// Seconds that a task runs on average: what a pilot expects of it.
+    /// Returns the mean runtime of a task in seconds, which a pilot expects.
     pub fn mean_run_s(&self) -> f64 {
         if self.shape == Shape::AllPairs { ALL_PAIRS_RUN_S } else { RUN_S }
     }
 
-    /// Tasks (for all-pairs: files) that a task reads the output of.
+    /// Returns the tasks (for all-pairs: files) whose output a task reads.
     pub fn inputs(&self, task: u64) -> impl Iterator<Item = u64> {
         let (from, n, pair) = match self.shape {
             Shape::Bot => (0, 0, None),
@@ -90,7 +90,7 @@ impl Workload {
         (from..from + n).chain(pair)
     }
 
-    /// Tasks that read the output of this one.
+    /// Returns the tasks that read the output of this one.
     pub fn dependents(&self, task: u64) -> std::ops::Range<u64> {
         let (from, n) = match self.shape {
             Shape::Bot | Shape::AllPairs => (0, 0),
@@ -104,17 +104,18 @@ impl Workload {
         from..from + n
     }
 
-    /// In a tree.
+    /// Returns the number of children of a task in a tree.
     fn n_children(&self, task: u64) -> u64 {
         self.n_tasks.saturating_sub(DEGREE * task + 1).min(DEGREE)
     }
 
-    /// Files that are there from the start: those of all-pairs, whose tasks are all pairs of them.
+    /// Returns the number of files that exist from the start: those of all-pairs, whose tasks are all pairs
+    /// of them.
     pub fn n_files(&self) -> u64 {
         if self.shape == Shape::AllPairs { self.n_tasks.isqrt() } else { 0 }
     }
 
-    /// Seconds of all tasks together. Draws every task: O(tasks).
+    /// Returns the seconds of all tasks together. Draws every task: O(tasks).
     pub fn work_s(&self) -> f64 {
         let us: u64 = (0..self.n_tasks).map(|task| self.draw(task).run_us).sum();
         us as f64 / MICROSECONDS

@@ -1,8 +1,8 @@
-//! MATRIX in simulated time: nodes with the live queues and policies, a network, tasks that run.
+//! MATRIX in simulated time: nodes with the real queues and policies, a network, and running tasks.
 //!
-//! A task is dealt to a node at the start. When its inputs are written, that node hears of it and puts it where
-//! Algorithm 1 says. A thread begins the first ready task of its node, fetches what is not there, runs it, and
-//! leaves the output where it ran.
+//! A task is dealt to a node at the start. When its inputs are written, that node gets a message and queues
+//! the task by Algorithm 1. A thread begins the first ready task of its node, fetches missing inputs, runs
+//! it, and leaves the output where it ran.
 
 use scheduler::{
     policy::stealing::{
@@ -20,17 +20,17 @@ use super::{
 };
 use crate::agenda::Agenda;
 
-/// How often FLDS looks at a pilot's own queue (paper 004).
+/// The interval at which FLDS checks a pilot's own queue (paper 004).
 const RELIEF_INTERVAL: Span = Span::from_secs(1);
-/// What draws are for.
+/// The purposes of random numbers.
 const DEALING: u64 = 1;
 const FILES: u64 = 2;
 const HUNTS: u64 = 3;
 
-/// What happens. Nodes and tasks by their numbers.
+/// An event. Nodes and tasks are given by their numbers.
 #[derive(Debug)]
 enum Event {
-    /// A task with so many bytes to read enters a queue of a node.
+    /// A task with inputs of `bytes` bytes enters a queue of a node.
     Enters {
         node: u32,
         task: u32,
@@ -41,21 +41,21 @@ enum Event {
         node: u32,
         task: u32,
     },
-    /// An idle node asks others how much they have.
+    /// An idle node asks others how many tasks they have.
     Asks {
         node: u32,
     },
-    /// And takes half of what the fullest has.
+    /// It takes half of the tasks of the node with most.
     Takes {
         node: u32,
         from: u32,
     },
-    /// Which comes.
+    /// The stolen tasks arrive.
     Gets {
         node: u32,
         tasks: Vec<(u64, u32)>,
     },
-    /// All nodes look at their own queues.
+    /// All nodes check their own queues.
     Relief,
 }
 
@@ -87,13 +87,13 @@ struct World<'a> {
     workload: &'a Workload,
     setting: &'a Setting,
     nodes: Vec<Node>,
-    /// Where each object (the output of a task, or a file) is.
+    /// The node of each object (the output of a task, or a file).
     places: Vec<u32>,
-    /// Inputs of each task that are not written yet.
+    /// Number of inputs of each task that are not written yet.
     n_missing: Vec<u8>,
-    /// Nodes that have given up hunting.
+    /// Nodes that have stopped stealing.
     resigned: Vec<u32>,
-    /// Of every node.
+    /// The pace of every node.
     pace: Pace,
     agenda: Agenda<Event>,
     luck: Rng,
@@ -155,8 +155,8 @@ impl<'a> World<'a> {
         }
     }
 
-    /// The node that a task is dealt to: each as many, but not in the same turns, so that neither files nor
-    /// siblings lie in step with tasks.
+    /// Returns the node to which a task is dealt: equal numbers to each, but in another order in each round,
+    /// so that neither files nor siblings are in step with tasks.
     fn dealt_to(&self, task: u32) -> u32 {
         let n = u64::from(self.setting.n_nodes);
         let (round, seat) = (u64::from(task) / n, u64::from(task) % n);
@@ -167,7 +167,7 @@ impl<'a> World<'a> {
         self.workload.draw(object).bytes
     }
 
-    /// A task's inputs are all written: the node that it was dealt to hears of it and puts it into a queue.
+    /// Handles a task whose inputs are all written: the node to which it was dealt queues it.
     fn becomes_ready(&mut self, now: Time, task: u32, is_told: bool) {
         let here = self.dealt_to(task);
         let mut inputs = [Input { at: 0, bytes: 0 }; 10];
@@ -198,7 +198,7 @@ impl<'a> World<'a> {
         if is_own { queues.keep(bytes, task) } else { queues.share(bytes, task) }
     }
 
-    /// Threads that are free begin what is ready; when one stays free, the node looks for more.
+    /// Begins ready tasks on free threads; if a thread stays free, the node tries to steal.
     fn begin_what_can(&mut self, now: Time, node: u32) {
         while self.nodes[node as usize].n_free_threads > 0 {
             let Some((task, _)) = self.nodes[node as usize].queues.begin() else {
@@ -244,7 +244,7 @@ impl<'a> World<'a> {
         self.begin_what_can(now, node);
     }
 
-    /// Waits for the next try, unless one is under way or there were too many.
+    /// Schedules the next attempt to steal, unless one is open or too many failed.
     fn hunt(&mut self, now: Time, node: u32) {
         let hunter = &mut self.nodes[node as usize];
         if hunter.is_hunting || !self.setting.policy.steals() || self.setting.n_nodes < 2 {
@@ -252,7 +252,7 @@ impl<'a> World<'a> {
         }
         hunter.is_hunting = true;
         match hunter.hunt.pause() {
-            // Asking and being answered.
+            // The pause, and the time to ask and to get an answer.
             Some(pause) => {
                 self.agenda.enter(now + pause + self.setting.latency.times(2), Event::Asks { node })
             }
@@ -263,7 +263,7 @@ impl<'a> World<'a> {
     fn ask(&mut self, now: Time, node: u32) {
         let hunter = &self.nodes[node as usize];
         if hunter.n_free_threads == 0 {
-            // Something came meanwhile.
+            // Tasks came meanwhile.
             self.nodes[node as usize].is_hunting = false;
             return;
         }

@@ -1,18 +1,18 @@
-//! What several draws came to.
+//! The summary of several draws.
 
 /// Mean and standard deviation of draws.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Draws {
-    /// Of all draws; 0 of none.
+    /// The mean of all draws; 0 without any.
     pub mean: f64,
-    /// By n - 1; 0 of one draw.
+    /// The standard deviation, with n - 1; 0 for one draw.
     pub sd: f64,
-    /// How many there are.
+    /// Number of draws.
     pub n: usize,
 }
 
 impl Draws {
-    /// Of these.
+    /// Summarizes these values.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Draws {
         let values: Vec<f64> = values.into_iter().collect();
         let n = values.len();
@@ -22,9 +22,9 @@ impl Draws {
         Draws { mean, sd, n }
     }
 
-    /// With so many digits after the point; of one draw that alone.
+    /// Formats the numbers with `n_digits` digits after the point; for one draw the mean alone.
     pub fn shown(&self, n_digits: usize) -> String {
-        // A rounded -0 is 0.
+        // Rounding may give -0, which becomes 0.
         let unit = 10_f64.powi(n_digits as i32);
         let mean = (self.mean * unit).round() / unit + 0.0;
         match self.n {

@@ -1,4 +1,4 @@
-//! Figures: what is drawn, and the drawing as SVG or PNG.
+//! Figures: their content, and their drawing as SVG or PNG.
 
 use plotters::{
     coord::Shift,
@@ -11,44 +11,44 @@ use super::raster::Raster;
 /// A figure with a name of its own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
-    /// Of its SVG file, without folder and ending: lower case, words joined by hyphens.
+    /// Name of its SVG file, without directory and extension: lower case, words joined by hyphens.
     pub name: String,
-    /// Above it.
+    /// Title above the figure.
     pub title: String,
-    /// Below it, with the unit.
+    /// Label below the figure, with the unit.
     pub x_label: String,
-    /// At its left, with the unit.
+    /// Label at the left of the figure, with the unit.
     pub y_label: String,
-    /// What is in it.
+    /// The content.
     pub shape: Shape,
 }
 
-/// What a figure shows. Each series has a name for the legend.
+/// The content of a figure. Each series has a name for the legend.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Shape {
     /// A group of bars for each category, a bar in it for each series.
     Bars {
-        /// Below the groups.
+        /// Labels below the groups.
         categories: Vec<String>,
-        /// One value a category.
+        /// Each series with one value for each category.
         series: Vec<(String, Vec<f64>)>,
     },
     /// Lines through points (x, y), x ascending.
     Lines {
-        /// Points of each.
+        /// Each series with its points.
         series: Vec<(String, Vec<(f64, f64)>)>,
-        /// Whether x is drawn by its logarithm.
+        /// Whether the x axis is logarithmic.
         is_log_x: bool,
-        /// Whether y is drawn by its logarithm.
+        /// Whether the y axis is logarithmic.
         is_log_y: bool,
     },
 }
 
-/// Width and height, pixels.
+/// Width and height in pixels.
 const SIZE: (u32, u32) = (900, 440);
-/// At the right of the figure, for the legend.
+/// Width of the legend at the right of the figure, in pixels.
 const LEGEND_WIDTH: u32 = 210;
-/// Told apart also by the colour-blind (Okabe and Ito, 2008).
+/// Colours that colour-blind people can distinguish, too (Okabe and Ito, 2008).
 const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
     RGBColor(230, 159, 0),
@@ -59,20 +59,20 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(110, 110, 110),
     RGBColor(190, 180, 20),
 ];
-/// Of a letter below a group of bars, pixels.
+/// Width of a letter below a group of bars, in pixels.
 const LETTER_WIDTH: usize = 7;
-/// Without one of the machine's own: a viewer has it.
+/// A generic font, not one of this machine: each viewer has it.
 const FONT: &str = "sans-serif";
 
 type Drawing = Result<(), Box<dyn std::error::Error>>;
 type Area<B> = DrawingArea<B, Shift>;
 
-/// What can be drawn on.
+/// A backend on which figures can be drawn.
 trait Ground: DrawingBackend<ErrorType: 'static> {}
 impl<B: DrawingBackend<ErrorType: 'static>> Ground for B {}
 
 impl Figure {
-    /// The figure as SVG; a text in place of one that has nothing to draw.
+    /// Returns the figure as SVG; a figure with nothing to draw becomes a text.
     pub fn to_svg(&self) -> String {
         let mut svg = String::new();
         let drawn = self.draw(&SVGBackend::with_string(&mut svg, SIZE).into_drawing_area());
@@ -85,17 +85,17 @@ impl Figure {
         svg
     }
 
-    /// The figure as PNG; a text in place of one that has nothing to draw.
+    /// Returns the figure as PNG; a figure with nothing to draw becomes a text.
     ///
     /// # Errors
-    /// Its bytes cannot be encoded.
+    /// The image cannot be encoded.
     pub fn to_png(&self) -> Result<Vec<u8>, png::EncodingError> {
         let mut pixels = vec![0; Raster::n_bytes(SIZE)];
         let drawn = self.draw(&Raster::on(&mut pixels, SIZE).into_drawing_area());
         if let Err(error) = drawn {
             let told =
                 tell(&Raster::on(&mut pixels, SIZE).into_drawing_area(), &format!("{}: {error}", self.name));
-            // Letters on a white ground are always drawn.
+            // Drawing letters on a white ground always succeeds.
             debug_assert!(told.is_ok());
         }
         let mut bytes = Vec::new();
@@ -220,7 +220,7 @@ impl Figure {
     }
 }
 
-/// A text alone.
+/// Draws a text alone.
 fn tell<B: Ground>(root: &Area<B>, text: &str) -> Drawing {
     root.fill(&WHITE)?;
     Ok(root.draw_text(text, &TextStyle::from((FONT, 13)), (20, 20))?)
@@ -230,19 +230,19 @@ fn colour(which: usize) -> RGBColor {
     COLOURS[which % COLOURS.len()]
 }
 
-/// Of a logarithmic axis: ten, or two where there would be less than two powers of ten.
+/// Returns the base of a logarithmic axis: ten, or two if the values span less than two powers of ten.
 fn base(is_log: bool, values: impl Iterator<Item = f64>) -> Option<f64> {
     let finite = values.filter(|value| value.is_finite() && *value > 0.0);
     let (low, high) = finite.fold((f64::INFINITY, 0.0_f64), |(low, high), v| (low.min(v), high.max(v)));
     is_log.then_some(if high / low < 100.0 { 2.0 } else { 10.0 })
 }
 
-/// Labels of a logarithmic axis: powers of its base alone.
+/// Returns the number of labels of a logarithmic axis: only powers of its base have one.
 fn n_powers(low: f64, high: f64) -> usize {
     ((high.floor() - low.ceil()).max(1.0)) as usize + 1
 }
 
-/// Words in lines of so many letters, as far as words allow.
+/// Breaks a text into lines of `n_letters` letters, as far as words allow.
 fn wrapped(text: &str, n_letters: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {
@@ -264,7 +264,7 @@ fn draw_legend<B: Ground>(legend: &Area<B>, names: &[&str]) -> Drawing {
     Ok(())
 }
 
-/// The range to be drawn, with a little air; from 0 on where that is not far away.
+/// Returns the range to draw, with a small margin; it begins at 0 if `is_from_zero`.
 fn bounds(values: impl Iterator<Item = f64>, is_from_zero: bool) -> Result<(f64, f64), &'static str> {
     let finite = values.filter(|value| value.is_finite());
     let (low, high) = finite
@@ -277,7 +277,7 @@ fn bounds(values: impl Iterator<Item = f64>, is_from_zero: bool) -> Result<(f64,
     Ok((if is_from_zero && low == 0.0 { 0.0 } else { low - air }, if high == 0.0 { 0.0 } else { high + air }))
 }
 
-/// A number on an axis: three digits that count.
+/// Formats a number for an axis: three significant digits.
 fn number(value: f64) -> String {
     let size = value.abs();
     match size {
@@ -316,7 +316,7 @@ mod tests {
         for word in ["one", "two", "left", "right", "seconds", "A &lt; B", "#0072B2", "#E69F00"] {
             assert!(bars.contains(word), "{word} is missing");
         }
-        // Two bars of the first series and one of the second, and the legend's.
+        // Two bars of the first series and one of the second, and their marks in the legend.
         assert_eq!(bars.matches("fill=\"#0072B2\"").count(), 3);
         assert_eq!(bars.matches("fill=\"#E69F00\"").count(), 2);
         let series = vec![("line".to_owned(), vec![(1.0, 10.0), (1000.0, 100.0)])];
@@ -324,7 +324,7 @@ mod tests {
         assert!(lines.contains("<polyline") && lines.contains("line"));
     }
 
-    /// Width, height, and how many pixels have each colour.
+    /// Returns width, height, and the number of pixels of each colour.
     fn colours(png: &[u8]) -> ((u32, u32), BTreeMap<[u8; 3], usize>) {
         let mut reader = png::Decoder::new(Cursor::new(png)).read_info().unwrap();
         let mut bytes = vec![0; reader.output_buffer_size().unwrap()];

@@ -1,8 +1,8 @@
-//! A report as a page, and the files beside it.
+//! A report as a Markdown page, and its further files.
 
 use super::{Claim, Effort, Listing, Part, Report, Source, Word, table::line};
 
-/// A file of a report: its name in the report's folder, and what is in it.
+/// A file of a report: its name in the report's directory, and its content.
 pub type File = (String, String);
 
 /// Larger tables are only linked.
@@ -10,7 +10,7 @@ const N_ROWS_SHOWN: usize = 40;
 const N_COLUMNS_SHOWN: usize = 12;
 
 impl Report {
-    /// The page, which shows figures out of `folder`. Headings begin at the second level.
+    /// Returns the page, which shows figures from `folder`. Headings begin at the second level.
     pub fn to_markdown(&self, folder: &str) -> String {
         let mut text = format!("## {}\n\n{}\n\n{}\n", self.name, self.paper, self.summary());
         for part in &self.parts {
@@ -19,7 +19,7 @@ impl Report {
         text
     }
 
-    /// All tables as CSV and all figures as SVG.
+    /// Returns all tables as CSV and all figures as SVG.
     pub fn files(&self) -> Vec<File> {
         let tables = self.parts.iter().flat_map(|part| &part.tables);
         let figures = self.parts.iter().flat_map(|part| &part.figures);
@@ -27,7 +27,7 @@ impl Report {
         tables.chain(figures.map(|figure| (format!("{}.svg", figure.name), figure.to_svg()))).collect()
     }
 
-    /// How many of the paper's claims came to which verdict; of a quick run it says so.
+    /// Returns how many of the paper's claims got each verdict, with a warning for a quick run.
     pub fn summary(&self) -> String {
         let counts = Word::ALL.into_iter().map(|word| (self.count(word), word.text()));
         let words: Vec<String> =
@@ -42,7 +42,7 @@ impl Report {
     }
 }
 
-/// Before the counts of a quick run.
+/// The text before the counts of a quick run.
 const QUICK: &str =
     "Quick run, with few and small draws: the full run may come to other verdicts, and only those count.";
 
@@ -74,14 +74,14 @@ impl Part {
     }
 }
 
-/// The head above verdicts.
+/// Returns the head of a column of verdicts.
 fn verdict_head(effort: Effort) -> &'static str {
     if effort == Effort::Quick { "verdict (quick run)" } else { VERDICT }
 }
 
 const VERDICT: &str = "verdict";
 
-/// Verdicts within a table are those of a quick run as well.
+/// Marks verdicts within a table of a quick run, too.
 fn marked(table: &Listing, effort: Effort) -> Listing {
     let mut table = table.clone();
     for head in table.columns.iter_mut().filter(|head| *head == VERDICT) {

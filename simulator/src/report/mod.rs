@@ -1,5 +1,5 @@
-//! What the reproduction of a paper comes to: claims beside what came out here, tables and figures.
-//! Made by the papers' modules, written out by [`markdown`], [`table`] and [`figure`].
+//! The results of the reproduction of a paper: claims with our results, tables and figures. The papers'
+//! modules make them; [`markdown`], [`table`] and [`figure`] write them.
 
 mod draws;
 pub mod figure;
@@ -13,7 +13,7 @@ pub use figure::{Figure, Shape};
 pub use table::{Cell, Listing};
 pub use verdict::{Verdict, Word};
 
-/// How much is run.
+/// The extent of the runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effort {
     /// Small sizes and few repetitions: minutes become seconds, figures are coarse.
@@ -22,74 +22,74 @@ pub enum Effort {
     Full,
 }
 
-/// Told while a long computation goes on, from any thread.
+/// A listener to the progress of a long computation; called from any thread.
 pub trait Progress: Sync {
-    /// So many more pieces of work, of about the same length, will come.
+    /// Announces `n` more pieces of work, of about equal length.
     fn expect(&self, n: u64);
-    /// One of them is done.
+    /// Notes that one of them is done.
     fn done(&self);
 }
 
-/// Tells nobody.
+/// Ignores the progress.
 impl Progress for () {
     fn expect(&self, _: u64) {}
     fn done(&self) {}
 }
 
-/// All of one paper.
+/// The report on one paper.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// The word for `pilotfish reproduce`, and the folder's name.
+    /// The word for `pilotfish reproduce`, and the directory's name.
     pub name: &'static str,
     /// Authors, title, place and year.
     pub paper: &'static str,
-    /// With which it was made: verdicts of a quick run are not those of a full one.
+    /// The effort of the runs: verdicts of a quick run are not those of a full one.
     pub effort: Effort,
-    /// In the paper's order.
+    /// The parts, in the paper's order.
     pub parts: Vec<Part>,
 }
 
-/// What belongs to one table, figure or statement of the paper.
+/// The results for one table, figure or statement of the paper.
 #[derive(Clone, Debug, Default)]
 pub struct Part {
-    /// With the number of the paper's table, figure or section.
+    /// The title, with the number of the paper's table, figure or section.
     pub title: String,
-    /// What was run and with which settings, Markdown.
+    /// The runs and their settings, in Markdown.
     pub text: String,
-    /// One for each published number or sentence, and checks of ours, which are told apart.
+    /// One claim for each published number or sentence, and our own checks, which are marked.
     pub claims: Vec<Claim>,
-    /// Ours, with the published beside them where there are many.
+    /// Our tables, with the published numbers beside ours if there are many.
     pub tables: Vec<Listing>,
-    /// Drawn from the same numbers.
+    /// Figures of the same numbers.
     pub figures: Vec<Figure>,
 }
 
-/// A published number or sentence, and what came out here.
+/// A published number or sentence, and our result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Claim {
-    /// Who says so.
+    /// The source of the claim.
     pub source: Source,
-    /// What is claimed, with the place in the paper.
+    /// The claim, with its place in the paper.
     pub what: String,
-    /// In the paper's digits or words.
+    /// The published value, in the paper's digits or words.
     pub published: String,
-    /// What came out here, in the same unit.
+    /// Our result, in the same unit.
     pub ours: String,
-    /// How the two compare.
+    /// The comparison of the two.
     pub verdict: Verdict,
 }
 
-/// Who makes a claim.
+/// The source of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// The paper: it counts.
+    /// The paper: the claim counts.
     Paper,
-    /// We, or an independent computation that we compare with: it does not count.
+    /// Our own check, or an independent computation for comparison: the claim does not count.
     Ours,
 }
 
 impl Claim {
-    /// Of the paper.
+    /// Makes a claim of the paper.
     pub fn new(
         what: impl Into<String>,
         published: impl Into<String>,
@@ -100,7 +100,7 @@ impl Claim {
         Claim { source: Source::Paper, what, published, ours, verdict }
     }
 
-    /// A check of ours, which no paper claims.
+    /// Marks the claim as a check of ours, which no paper makes.
     #[must_use]
     pub fn of_ours(self) -> Claim {
         Claim { source: Source::Ours, ..self }
@@ -108,13 +108,13 @@ impl Claim {
 }
 
 impl Report {
-    /// What the paper claims: what counts.
+    /// Returns the paper's claims, which count.
     pub fn claims(&self) -> impl Iterator<Item = &Claim> {
         let all = self.parts.iter().flat_map(|part| &part.claims);
         all.filter(|claim| claim.source == Source::Paper)
     }
 
-    /// How many of its claims came to this.
+    /// Returns the number of its claims with this verdict.
     pub fn count(&self, word: Word) -> usize {
         self.claims().filter(|claim| claim.verdict.word == word).count()
     }

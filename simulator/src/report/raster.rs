@@ -1,5 +1,5 @@
-//! Figures as pixels: what the drawing crate draws shapes on, with letters that were drawn beforehand, so
-//! that no font need be installed where a figure is made.
+//! Figures as pixels: a backend for the drawing crate, with prerendered letters, so that no font need be
+//! installed on the host.
 
 use std::convert::Infallible;
 
@@ -9,29 +9,29 @@ use plotters_backend::{
     text_anchor::{HPos, VPos},
 };
 
-/// In place of letters that are not among those drawn beforehand.
+/// The substitute for letters without a prerendered form.
 const UNKNOWN: char = '?';
-/// Texts of at least this size have the larger letters.
+/// Texts of at least this size get the larger letters.
 const LARGE: f64 = 16.0;
 
-/// Rows of red, green and blue.
+/// The pixels: rows of red, green and blue.
 pub(super) struct Raster<'a> {
     size: (u32, u32),
     pixels: &'a mut [u8],
 }
 
 impl Raster<'_> {
-    /// Bytes of a figure of that size.
+    /// Returns the number of bytes of a figure of this size.
     pub(super) fn n_bytes((width, height): (u32, u32)) -> usize {
         width as usize * height as usize * 3
     }
 
-    /// Draws on those bytes.
+    /// Makes a raster that draws on these bytes.
     pub(super) fn on(pixels: &mut [u8], size: (u32, u32)) -> Raster<'_> {
         Raster { size, pixels }
     }
 
-    /// Mixes the colour with what is there; beyond the edge is nothing.
+    /// Mixes the colour with the present one; ignores points beyond the edge.
     fn mix(&mut self, (x, y): BackendCoord, rgb: (u8, u8, u8), part: f64) {
         let (Ok(x), Ok(y)) = (u32::try_from(x), u32::try_from(y)) else { return };
         if x >= self.size.0 || y >= self.size.1 {
@@ -84,7 +84,7 @@ impl DrawingBackend for Raster<'_> {
         };
         let letter_height = height.val() as i32;
         let top = match style.anchor().v_pos {
-            // Letters have some air above them.
+            // Letters have a small margin above them.
             VPos::Top => -letter_height / 8,
             VPos::Center => -letter_height / 2,
             VPos::Bottom => -letter_height,

@@ -5,26 +5,26 @@ use super::Draws;
 /// A table with a name of its own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Listing {
-    /// Of its CSV file, without folder and ending: lower case, words joined by hyphens.
+    /// Name of its CSV file, without directory and extension: lower case, words joined by hyphens.
     pub name: String,
-    /// Above it.
+    /// Title above the table.
     pub title: String,
     /// Column heads, with units.
     pub columns: Vec<String>,
-    /// One cell a column.
+    /// Rows with one cell for each column.
     pub rows: Vec<Vec<Cell>>,
 }
 
-/// What stands in a table.
+/// The content of a cell.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
-    /// Words.
+    /// A text.
     Text(String),
-    /// A number, shown with so many digits after the point; the CSV has all of it.
+    /// A number, shown with this many digits after the point; the CSV has all digits.
     Number(f64, usize),
     /// Mean ± standard deviation; the CSV has a column for each.
     Mean(Draws, usize),
-    /// Nothing: not published, or not run.
+    /// No value: not published, or not run.
     Empty,
 }
 
@@ -41,7 +41,7 @@ impl From<String> for Cell {
 }
 
 impl Cell {
-    /// For people.
+    /// Formats the cell for people.
     pub(super) fn shown(&self) -> String {
         match self {
             Cell::Text(text) => text.clone(),
@@ -57,7 +57,7 @@ impl Cell {
 }
 
 impl Listing {
-    /// With its title, for a page.
+    /// Returns the table with its title, for a page.
     pub fn to_markdown(&self) -> String {
         let is_of_numbers = |column: usize| {
             self.rows.iter().all(|row| row.get(column).is_none_or(Cell::is_number)) && !self.rows.is_empty()
@@ -72,7 +72,8 @@ impl Listing {
         text
     }
 
-    /// Column heads and rows, numbers with all their digits; behind a mean its standard deviation.
+    /// Returns column heads and rows, numbers with all their digits; a mean is followed by its standard
+    /// deviation.
     pub fn to_csv(&self) -> String {
         let has_sd = |column: usize| {
             let cells = self.rows.iter().filter_map(|row| row.get(column));
@@ -94,7 +95,7 @@ impl Listing {
     }
 }
 
-/// A value and its deviation.
+/// Returns a value and its deviation.
 fn in_file(cell: &Cell) -> [String; 2] {
     match cell {
         Cell::Text(text) => [text.clone(), String::new()],
@@ -105,7 +106,7 @@ fn in_file(cell: &Cell) -> [String; 2] {
     }
 }
 
-/// A row of a Markdown table.
+/// Formats a row of a Markdown table.
 pub(super) fn line<T: AsRef<str>>(cells: &[T]) -> String {
     let cells: Vec<String> = cells.iter().map(|cell| cell.as_ref().replace('|', "\\|")).collect();
     format!("| {} |\n", cells.join(" | "))

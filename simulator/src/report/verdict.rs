@@ -1,39 +1,39 @@
-//! How what is published and what came out here compare: the one rule for all papers, which also stands at
-//! the top of the page.
+//! The comparison of published and own results: one rule for all papers, which also appears at the top of the
+//! page.
 //!
 #![doc = include_str!("rule.md")]
 
-/// The rule, Markdown.
+/// The rule in Markdown.
 pub const RULE: &str = include_str!("rule.md");
 
-/// How far off "within tolerance" and "similar" may be, in parts of the published number.
+/// The limit of "within tolerance" and "similar", as a part of the published number.
 pub const TOLERANCE: f64 = 0.1;
-/// How many times one number may be the other within the same order; more is far.
+/// The largest quotient of two numbers of the same order.
 pub const FACTOR: f64 = 2.0;
-/// What floats lose on the way: a number on an edge is within it.
+/// Tolerance for rounding errors of floats: a number on an edge is within it.
 const SLACK: f64 = 1e-9;
 
 /// The words of the rule, the best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Word {
-    /// To the printed digit.
+    /// Equal to the printed digit.
     Exact,
-    /// A sentence or a bound is true of our numbers.
+    /// A sentence or a bound is true for our numbers.
     Holds,
-    /// Off by no more than [`TOLERANCE`].
+    /// Differs by at most [`TOLERANCE`].
     Within,
-    /// Off by no more than [`FACTOR`].
+    /// Differs by at most [`FACTOR`].
     SameOrder,
-    /// A change whose sign holds and whose size does not.
+    /// A change with the right sign, but another size.
     DirectionOnly,
-    /// Does not come out.
+    /// Not reproduced.
     Not,
-    /// Was not tried.
+    /// Not tried.
     NotRun,
 }
 
 impl Word {
-    /// All of them.
+    /// All words.
     pub const ALL: [Word; 7] = [
         Word::Exact,
         Word::Holds,
@@ -44,7 +44,7 @@ impl Word {
         Word::NotRun,
     ];
 
-    /// As it stands in tables.
+    /// Returns the text in tables.
     pub fn text(self) -> &'static str {
         match self {
             Word::Exact => "exact",
@@ -58,17 +58,17 @@ impl Word {
     }
 }
 
-/// How a published number or sentence and ours compare. Worked out from the numbers, never written down
+/// The comparison of a published number or sentence with ours. Computed from the numbers, never written down
 /// beforehand.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
-    /// By the rule.
+    /// The word by the rule.
     pub word: Word,
-    /// What holds and what does not, and why; may be empty.
+    /// The parts that hold and those that do not, and the reason; may be empty.
     pub note: String,
 }
 
-/// On which side of a number all is well.
+/// The direction of a bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// "Up to", "below".
@@ -82,18 +82,18 @@ impl Verdict {
         Verdict { word, note: note.into() }
     }
 
-    /// It does not come out, or cannot.
+    /// Makes the verdict that a claim is not reproduced, or cannot be.
     pub fn not(why: impl Into<String>) -> Verdict {
         Verdict::of(Word::Not, why)
     }
 
-    /// It was not tried.
+    /// Makes the verdict that a claim was not tried.
     pub fn not_run(why: impl Into<String>) -> Verdict {
         Verdict::of(Word::NotRun, why)
     }
 
-    /// Of what follows from printed numbers by arithmetic alone: `n_digits` are printed, and the rounding of
-    /// the inputs may move it by `play`.
+    /// Judges a number that follows from printed numbers by arithmetic alone: `n_digits` are printed, and the
+    /// rounding of the inputs may move it by `play`.
     pub fn of_arithmetic(published: f64, ours: f64, n_digits: usize, play: f64, why: &str) -> Verdict {
         match prints_alike(published, ours, n_digits, play) {
             true => Verdict::of(Word::Exact, ""),
@@ -101,12 +101,12 @@ impl Verdict {
         }
     }
 
-    /// Of a choice or a list of the paper.
+    /// Judges a choice or a list of the paper.
     pub fn of_choice(is_the_same: bool, why: &str) -> Verdict {
         if is_the_same { Verdict::of(Word::Exact, "") } else { Verdict::not(why) }
     }
 
-    /// Of a number that can only have one sign; `why` tells what it may hang on when it does not come out.
+    /// Judges a number that can have only one sign; `why` gives a possible reason for a difference.
     pub fn of_amount(published: f64, ours: f64, n_digits: usize, why: &str) -> Verdict {
         if let Some(near) = near(published, ours, n_digits) {
             return near;
@@ -115,7 +115,7 @@ impl Verdict {
         Verdict::not(format!("{factor}{why}"))
     }
 
-    /// Of a change, which could have gone the other way.
+    /// Judges a change, which could have either sign.
     pub fn of_change(published: f64, ours: f64, n_digits: usize) -> Verdict {
         if let Some(near) = near(published, ours, n_digits) {
             return near;
@@ -130,7 +130,7 @@ impl Verdict {
         Verdict::not("another sign here")
     }
 
-    /// Of a bound.
+    /// Judges a bound.
     pub fn of_bound(side: Side, bound: f64, ours: f64, why: &str) -> Verdict {
         let beyond = match side {
             Side::AtMost => (ours - bound) / bound,
@@ -144,7 +144,7 @@ impl Verdict {
         }
     }
 
-    /// Of two numbers of ours that are said to be similar or the same.
+    /// Judges two numbers of ours that are claimed to be similar or equal.
     pub fn of_likeness(one: f64, other: f64) -> Verdict {
         if one == other {
             return Verdict::of(Word::Exact, "");
@@ -157,18 +157,18 @@ impl Verdict {
         }
     }
 
-    /// Of a sentence.
+    /// Judges a sentence.
     pub fn of_sentence(holds: bool, why: &str) -> Verdict {
         if holds { Verdict::of(Word::Holds, "") } else { Verdict::not(why) }
     }
 
-    /// Of several numbers, each with what it is of: the worst, with the verdict of each.
+    /// Judges several numbers, each with its name: the worst verdict, with a note on each.
     pub fn of_many<L: AsRef<str>>(all: &[(L, Verdict)]) -> Verdict {
         let word = all.iter().map(|(_, verdict)| verdict.word).max().unwrap_or(Word::NotRun);
         if word == Word::Exact {
             return Verdict::of(word, "");
         }
-        // A word that all have need not be told with each.
+        // A word that all share is not repeated for each.
         let is_shared = all.iter().all(|(_, verdict)| verdict.word == word && !verdict.note.is_empty());
         let each = all.iter().map(|(label, verdict)| match is_shared {
             true => format!("{}: {}", label.as_ref(), verdict.note),
@@ -177,7 +177,7 @@ impl Verdict {
         Verdict::of(word, each.collect::<Vec<_>>().join("; "))
     }
 
-    /// With more to say.
+    /// Adds to the note.
     #[must_use]
     pub fn noting(mut self, more: &str) -> Verdict {
         if !self.note.is_empty() && !more.is_empty() {
@@ -195,7 +195,7 @@ impl std::fmt::Display for Verdict {
     }
 }
 
-/// Exact, within the tolerance or of the same order.
+/// Returns the verdict if it is exact, within the tolerance or of the same order.
 fn near(published: f64, ours: f64, n_digits: usize) -> Option<Verdict> {
     if n_digits != usize::MAX && prints_alike(published, ours, n_digits, 0.0) {
         return Some(Verdict::of(Word::Exact, ""));
@@ -229,7 +229,7 @@ fn percent(part: f64) -> String {
     format!("{:.1} %", part * 100.0)
 }
 
-/// Behind a note.
+/// Formats a reason for the end of a note.
 fn ended(why: &str) -> String {
     if why.is_empty() { String::new() } else { format!("; {why}") }
 }
@@ -238,7 +238,7 @@ fn ended(why: &str) -> String {
 mod tests {
     use super::{RULE, Side, Verdict, Word};
 
-    /// A verdict of each kind on both sides of each edge.
+    /// Checks each kind of verdict on both sides of each edge.
     #[test]
     fn numbers_on_both_sides_of_each_edge() {
         let amount = |ours| Verdict::of_amount(10.0, ours, 1, "").word;

@@ -1,4 +1,4 @@
-//! How long something takes: always the same, or drawn.
+//! Distributions of spans: constant or random.
 
 use scheduler::{rng::Rng, time::Span};
 
@@ -7,27 +7,27 @@ use crate::draw;
 /// A distribution of spans; its parameters are seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Distribution {
-    /// Always so long.
+    /// Always this span.
     Constant(f64),
-    /// Anything between, alike.
+    /// Uniform between two spans.
     Uniform {
         /// The shortest.
         low: f64,
         /// The longest.
         high: f64,
     },
-    /// Without memory, with this mean.
+    /// Exponential, with this mean.
     Exponential(f64),
-    /// Its logarithm is normal.
+    /// Lognormal.
     Lognormal {
         /// The mean of the span, not of its logarithm.
         mean: f64,
-        /// Standard deviation over mean.
+        /// Standard deviation divided by mean.
         spread: f64,
     },
-    /// Many short ones and few that are very long: a power law cut off at both ends.
+    /// Many short spans and few that are very long: a power law cut off at both ends.
     BoundedPareto {
-        /// The exponent: the smaller, the more is in the long ones.
+        /// The exponent: the smaller, the more of the total is in long spans.
         shape: f64,
         /// The shortest.
         low: f64,
@@ -37,7 +37,7 @@ pub enum Distribution {
 }
 
 impl Distribution {
-    /// One span; the same for the same luck.
+    /// Draws one span; the same for the same state of the generator.
     pub fn draw(&self, luck: &mut Rng) -> Span {
         let seconds = match *self {
             Distribution::Constant(seconds) => seconds,
@@ -56,21 +56,21 @@ impl Distribution {
 }
 
 impl Distribution {
-    /// Seconds that next to no span is longer than.
+    /// Returns seconds that almost no span exceeds.
     pub fn longest(&self) -> f64 {
         match *self {
             Distribution::Constant(seconds) => seconds,
             Distribution::Uniform { high, .. } | Distribution::BoundedPareto { high, .. } => high,
-            // Once in 20,000 draws it is longer.
+            // One of 20,000 draws is longer.
             Distribution::Exponential(mean) => 10.0 * mean,
             Distribution::Lognormal { mean, spread } => mean * (1.0 + 10.0 * spread),
         }
     }
 }
 
-/// Seconds as a span.
+/// Converts seconds to a span.
 pub fn span(seconds: f64) -> Span {
-    // A float beyond the range becomes its end.
+    // A float beyond the range becomes the end of the range.
     Span((seconds * 1e6).round() as u64)
 }
 

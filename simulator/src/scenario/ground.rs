@@ -1,4 +1,5 @@
-//! On which platforms a history is played again. Where no task has ever succeeded nobody knows how long one takes.
+//! The platforms on which a history is replayed. A platform on which no task has ever succeeded is left out,
+//! because runtimes there are unknown.
 
 use std::collections::BTreeSet;
 
@@ -9,17 +10,17 @@ use scheduler::{
     resources::Resources,
 };
 
-/// What tasks that are over have shown of platforms.
+/// The evidence of ended tasks about platforms.
 #[derive(Debug, Default)]
 pub(super) struct Shown<'a> {
-    /// An application has succeeded there.
+    /// Applications that have succeeded on a platform.
     done: BTreeSet<(&'a str, PlatformId)>,
-    /// One has failed there.
+    /// Applications that have failed on a platform.
     failed: BTreeSet<(&'a str, PlatformId)>,
 }
 
 impl<'a> Shown<'a> {
-    /// A task of the application was decided by that pilot.
+    /// Notes that this pilot's attempt decided a task of the application.
     pub(super) fn note(
         &mut self,
         durable: &Durable,
@@ -31,7 +32,7 @@ impl<'a> Shown<'a> {
         shown.insert((application, pilot.platform));
     }
 
-    /// Whether no attempt at a task of the application has succeeded there, and some have failed.
+    /// Returns whether no attempt at a task of the application has succeeded there, and some have failed.
     fn fails(&self, durable: &Durable, application: &str, platform: PlatformId) -> bool {
         let measured = durable.facts().known(platform, application).measured;
         let has_failed = measured.is_some_and(|known| known.loss_rate().is_some());
@@ -44,7 +45,7 @@ impl<'a> Shown<'a> {
         measured.is_some_and(|known| known.n_done > 0) || self.done.contains(&(application, platform))
     }
 
-    /// Whether nobody knows how long tasks take there.
+    /// Returns whether runtimes on the platform are unknown.
     fn is_unknown(&self, durable: &Durable, platform: PlatformId) -> bool {
         let mut applications: Vec<&str> =
             durable.jobs().values().map(|job| job.request.application.as_str()).collect();
@@ -56,7 +57,7 @@ impl<'a> Shown<'a> {
         !is_said && !applications.iter().any(|application| self.succeeds(durable, application, platform))
     }
 
-    /// Of these platforms those where something is known, or all if that is so nowhere.
+    /// Returns those of these platforms on which runtimes are known, or all if there is none.
     pub(super) fn known(&self, durable: &Durable, platforms: &[PlatformId]) -> Vec<PlatformId> {
         let known = platforms.iter().copied().filter(|id| !self.is_unknown(durable, *id));
         match known.collect::<Vec<_>>() {
@@ -65,8 +66,8 @@ impl<'a> Shown<'a> {
         }
     }
 
-    /// Applications of which nothing has succeeded on one of these platforms, though some has on another: each with the
-    /// name of the one.
+    /// Returns applications that have never succeeded on one of these platforms, though they have on another:
+    /// each with the name of the former.
     pub(super) fn doubted(
         &self,
         durable: &Durable,
@@ -76,7 +77,7 @@ impl<'a> Shown<'a> {
         let mut doubted = Vec::new();
         for id in platforms {
             let fails = applications.iter().filter(|application| self.fails(durable, application, *id));
-            // Of what has succeeded nowhere every task fails again, after as long as then.
+            // An application that has succeeded nowhere fails again in every task, after the same time.
             let is_doubted = |application: &&String| {
                 platforms.iter().any(|other| self.succeeds(durable, application, *other))
             };
@@ -88,12 +89,13 @@ impl<'a> Shown<'a> {
     }
 }
 
-/// What a platform is called.
+/// Returns the name of a platform.
 pub(super) fn name(durable: &Durable, id: PlatformId) -> String {
     durable.platforms().get(&id).map(|spec| spec.name.clone()).unwrap_or_default()
 }
 
-/// As much of everything as any pilot had that was there: whatever ran can run again.
+/// Returns the largest amount of each resource that any pilot of the platform had: every task that ran can
+/// run again.
 pub(super) fn capacity(durable: &Durable, id: PlatformId) -> Resources {
     let mut capacity = Resources::default();
     for pilot in durable.pilots().values().filter(|pilot| pilot.platform == id) {
@@ -109,7 +111,7 @@ pub(super) fn capacity(durable: &Durable, id: PlatformId) -> Resources {
     capacity
 }
 
-/// Whether a task can run on one of these platforms, each with what its pilots have.
+/// Returns whether a task can run on one of these platforms, each with the resources of its pilots.
 pub(super) fn has_room(durable: &Durable, platforms: &[(PlatformId, Resources)], needs: &TaskNeeds) -> bool {
     platforms.iter().any(|(id, capacity)| {
         let walltime = durable.platforms().get(id).and_then(|spec| spec.walltime);

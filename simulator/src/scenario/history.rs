@@ -1,5 +1,5 @@
-//! A manager's history as a scenario: what its store tells of platforms, pilots and jobs, so that other
-//! policies can be tried on it. It knows the engine's durable state, not the store.
+//! A manager's history as a scenario: the platforms, pilots and jobs in its store, so that other policies can
+//! be tried on them. It knows the engine's durable state, not the store.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -37,59 +37,60 @@ pub struct Decided {
     pub from: Time,
     /// When it ended.
     pub to: Time,
-    /// Whether the task has failed by it.
+    /// Whether the task has failed with it.
     pub is_failure: bool,
     /// The pilot that made it.
     pub pilot: PilotId,
 }
 
-/// A history, and what of it is played again.
+/// A history, and the part of it that is replayed.
 #[derive(Clone, Debug)]
 pub struct History {
-    /// To be run; what it came to once is a row of its account.
+    /// The scenario to run; the results of the original are a row of its account.
     pub scenario: Scenario,
-    /// The first submission of a job that is played again.
+    /// The first submission of a replayed job.
     pub begin: Time,
-    /// The last end of a task that is.
+    /// The last end of a replayed task.
     pub end: Time,
-    /// What is not.
+    /// The part that is not replayed.
     pub left_out: LeftOut,
-    /// Applications of which nothing has ever succeeded on a platform, though some has on another, with that one's name.
+    /// Applications that have never succeeded on a platform, though they have on another, with the former's
+    /// name.
     pub doubted: Vec<(String, String)>,
-    /// Whether it is known under which policies it was; else the scenario has the default ones.
+    /// Whether the policies of that time are known; otherwise the scenario has the default ones.
     pub are_policies_known: bool,
-    /// Whether policies changed meanwhile, or may have; the scenario has those that went longest.
+    /// Whether policies changed meanwhile, or may have; the scenario has those that were in use longest.
     pub have_policies_changed: bool,
 }
 
-/// What of a history is not played again.
+/// The part of a history that is not replayed.
 #[derive(Clone, Debug, Default)]
 pub struct LeftOut {
-    /// Jobs of which no task is over.
+    /// Number of jobs without an ended task.
     pub n_jobs: u64,
-    /// Tasks that are open or were cancelled.
+    /// Number of tasks that are open or were cancelled.
     pub n_tasks: u64,
-    /// Jobs that are left out because nobody wants them.
+    /// Number of jobs that were not chosen.
     pub n_jobs_not_chosen: u64,
-    /// Attempts that failed and did not decide their task.
+    /// Number of attempts that failed and did not decide their task.
     pub n_tried_before: u64,
-    /// Jobs that waited for some that are not played again, and wait for these no more.
+    /// Number of jobs that waited for jobs that are not replayed, and do not wait for them any more.
     pub n_jobs_apart: u64,
-    /// Names of platforms where no task has ever succeeded, though some have on others.
+    /// Names of platforms on which no task has ever succeeded, though some have on others.
     pub platforms: Vec<String>,
-    /// Tasks that only those platforms have room for.
+    /// Number of tasks that fit only on those platforms.
     pub n_tasks_only_there: u64,
 }
 
-/// What of a state is played again.
+/// The part of a state that is to be replayed.
 pub struct Chosen<'a> {
-    /// The policies that the manager's configuration said, if that is known.
+    /// The policies of the manager's configuration, if known.
     pub configured: Option<Policies>,
-    /// Which jobs.
+    /// Chooses the jobs.
     pub is_chosen: &'a dyn Fn(JobId, &Job) -> bool,
 }
 
-/// Names in the order they were met.
+/// Names in the order in which they occurred.
 #[derive(Default)]
 struct Names(Vec<String>);
 
@@ -102,7 +103,7 @@ impl Names {
     }
 }
 
-/// The history of all jobs of that state, where nobody knows what the configuration said.
+/// Returns the history of all jobs of that state, with an unknown configuration.
 ///
 /// # Errors
 /// Those of `decided`.
@@ -113,7 +114,7 @@ pub fn of<E>(
     of_chosen(durable, &Chosen { configured: None, is_chosen: &|_, _| true }, decided)
 }
 
-/// A job of which tasks are over.
+/// A job with ended tasks.
 struct Gathered<'a> {
     id: JobId,
     job: &'a Job,
@@ -143,8 +144,8 @@ impl<'a> Gathered<'a> {
     }
 }
 
-/// The history of that state; `None` when no task is over. `decided` gives, for a job, what is known of its
-/// tasks that are over, ascending.
+/// Returns the history of that state; `None` if no task has ended. `decided` returns the deciding attempts of
+/// a job's ended tasks, ascending.
 ///
 /// # Errors
 /// Those of `decided`.
@@ -180,7 +181,7 @@ fn of_gathered(
 ) -> Option<History> {
     let last = gathered.iter().map(|one| one.end).max()?;
     let first = gathered.iter().map(|one| one.job.submitted_at).min()?;
-    // One that was detached may have been so before these jobs came, unless a pilot shows that it was not.
+    // A detached platform may have been detached before these jobs came, unless a pilot shows otherwise.
     let was_there = |id: &PlatformId| match durable.mode(*id) {
         PlatformMode::Detached => !pilots(durable, *id, (first, last)).is_empty(),
         _ => !pilots(durable, *id, (Time::default(), last)).is_empty(),
@@ -234,7 +235,7 @@ fn of_gathered(
     })
 }
 
-/// Where it is played again: not where nobody knows how long tasks take; jobs that fit only there are left out.
+/// Returns the platforms of the replay: those with known runtimes. Jobs that fit only on others are left out.
 fn platforms_of(
     durable: &Durable,
     all: &[PlatformId],
@@ -255,7 +256,7 @@ fn platforms_of(
     ids
 }
 
-/// What each job waits for. Jobs that are not played again are not waited for.
+/// Returns the dependencies of each job. Jobs that are not replayed are not waited for.
 fn orders(gathered: &[Gathered<'_>], left_out: &mut LeftOut) -> Vec<Order> {
     let places: BTreeMap<JobId, usize> =
         gathered.iter().enumerate().map(|(place, one)| (one.id, place)).collect();
@@ -280,30 +281,30 @@ fn orders(gathered: &[Gathered<'_>], left_out: &mut LeftOut) -> Vec<Order> {
 
 fn past_job(job: &Job, tasks: &[Decided], kept: &Kept) -> PastJob {
     let request = &job.request;
-    // One that was ended by its limit has a little more than that.
+    // An attempt that was ended by its limit took a little longer than that.
     let limit = request.needs.time_limit.unwrap_or(Span(u64::MAX));
     let spans: Arc<[Span]> = tasks.iter().map(|task| task.to.since(task.from).min(limit)).collect();
     let failed: TaskSet =
         tasks.iter().enumerate().filter(|(_, task)| task.is_failure).map(|(index, _)| index as u64).collect();
     let job = Coming {
-        // Known when all jobs are.
+        // Set when all jobs are known.
         user: 0,
         application: 0,
         at: Span::ZERO,
         n_tasks: tasks.len() as u64,
-        // Simulated programs end with 0 or 1, and what they took has that of their files in it or not: none is moved.
+        // Simulated programs exit with 0 or 1. Runtimes include staging or not: no file is moved here.
         needs: TaskNeeds { success_codes: vec![0], staging: Staging::default(), ..request.needs.clone() },
-        // Whatever was tried before is left out, so each task is decided by its first attempt.
+        // Earlier attempts are left out, so each task is decided by its first attempt.
         retries: 0,
         priority: request.priority,
         priority_over_all: request.priority_over_all,
         estimates: request.estimates.as_ref().and_then(|estimates| kept.estimates(estimates)),
     };
-    // In what order is known when all jobs are.
+    // The order is set when all jobs are known.
     PastJob { job, lengths: Lengths::Each { spans, failed, places: [].into() }, order: Order::default() }
 }
 
-/// With the places of its tasks.
+/// Adds the platforms of its tasks.
 fn placed(durable: &Durable, ids: &[PlatformId], mut past: PastJob, by: &[PilotId]) -> PastJob {
     let place = |id: &PilotId| {
         let platform = durable.pilots().get(id)?.platform;
@@ -315,8 +316,8 @@ fn placed(durable: &Durable, ids: &[PlatformId], mut past: PastJob, by: &[PilotI
     past
 }
 
-/// What applications have taken on each platform, as its manager knew it; what has run only elsewhere is guessed as it
-/// was by that.
+/// Notes the mean runtimes of applications on each platform, as the manager knew them; for an application
+/// that has run only elsewhere, the guess of the runtime model.
 fn note_means(durable: &Durable, ids: &[PlatformId], applications: &[String], platforms: &mut [Platform]) {
     let known = RuntimeModel::new(durable.facts(), ids);
     for application in applications {
@@ -326,7 +327,7 @@ fn note_means(durable: &Durable, ids: &[PlatformId], applications: &[String], pl
     }
 }
 
-/// Without its number and its owner.
+/// Makes the account, without its number and its owner.
 fn account(job: &Job, tasks: &[Decided]) -> JobAccount {
     let size = (tasks.len() as u64, job.request.needs.resources.cores);
     let mut account = JobAccount::new(0, (0, 0), size, job.submitted_at);
@@ -339,8 +340,8 @@ fn account(job: &Job, tasks: &[Decided]) -> JobAccount {
     account
 }
 
-/// Those of a platform that were there in that time, in the order of their batch jobs. What they did before it does not
-/// count; who is still there counts until its end.
+/// Returns the pilots of a platform that were there in that time, in the order of their batch jobs. Time
+/// before it does not count; pilots that are still there count until its end.
 fn pilots(durable: &Durable, platform: PlatformId, (begin, end): (Time, Time)) -> Vec<PastPilot> {
     let allocations = durable.allocations().values().filter(|allocation| allocation.platform == platform);
     let first = allocations.filter_map(|allocation| {

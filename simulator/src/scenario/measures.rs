@@ -1,4 +1,4 @@
-//! What a run came to, in numbers: for all, and for each user, application and platform.
+//! The results of a run in numbers: for all, and for each user, application and platform.
 
 use scheduler::{
     engine::read::fairness::fairness,
@@ -15,42 +15,42 @@ use crate::{
     },
 };
 
-/// What is measured. Spans are seconds.
+/// The metrics. Spans are in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Measure {
-    /// Tasks submitted; on a platform: tasks that ended there.
+    /// Number of submitted tasks; on a platform: tasks that ended there.
     Tasks,
-    /// Tasks that failed for good.
+    /// Number of tasks that failed for good.
     Failed,
     /// 1 - σ/μ of the users' times from their first submission to their last task's end (paper 000).
     Fairness,
-    /// From the first submission to the last end of a task.
+    /// Time from the first submission to the last end of a task.
     Makespan,
-    /// From submission to end, summed over jobs.
+    /// Time from submission to end, summed over jobs.
     Flowtime,
-    /// From submission to end, mean over jobs: the papers' average turnaround time.
+    /// Mean time from submission to end of a job: the papers' average turnaround time.
     Turnaround,
-    /// Time from submission to end over time of running, mean over tasks that succeeded; at least 1, and
-    /// tasks of less than 10 seconds count as so long.
+    /// Mean, over tasks that succeeded, of the time from submission to end divided by the runtime; at least
+    /// 1, and tasks of less than 10 seconds count as 10 seconds.
     Slowdown,
-    /// From a job's submission to its tasks' beginning, mean over tasks that succeeded.
+    /// Mean, over tasks that succeeded, of the time from a job's submission to the task's start.
     Wait,
-    /// Tasks that succeeded, an hour of the makespan.
+    /// Tasks that succeeded, per hour of the makespan.
     Throughput,
-    /// Core-time of attempts that count over core-time of pilots.
+    /// Core time of attempts that count divided by core time of pilots.
     Utilisation,
-    /// Pilots that came.
+    /// Number of pilots that registered.
     Pilots,
-    /// How long batch jobs waited, mean.
+    /// Mean queue wait of batch jobs.
     QueueWait,
-    /// Executions beyond one a task.
+    /// Number of executions beyond one for each task.
     Repeated,
     /// Core-seconds of executions that do not count.
     Lost,
 }
 
 impl Measure {
-    /// In the order of the tables.
+    /// All metrics in the order of the tables.
     pub const ALL: [Measure; 14] = [
         Measure::Tasks,
         Measure::Failed,
@@ -68,7 +68,7 @@ impl Measure {
         Measure::Lost,
     ];
 
-    /// Its name for programs, with the unit.
+    /// Returns its name for programs, with the unit.
     pub fn word(self) -> &'static str {
         match self {
             Measure::Tasks => "tasks",
@@ -89,12 +89,12 @@ impl Measure {
     }
 }
 
-/// Of whom the measures of a row are.
+/// The kind of things that a row describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
     /// Everything.
     All,
-    /// Everything, as it once was.
+    /// Everything, in the original history.
     History,
     /// A user.
     User,
@@ -105,7 +105,7 @@ pub enum Group {
 }
 
 impl Group {
-    /// The word for it.
+    /// Returns the word of the group.
     pub fn word(self) -> &'static str {
         match self {
             Group::All => "all",
@@ -117,10 +117,10 @@ impl Group {
     }
 }
 
-/// The measures of one of a group.
+/// The metrics of one member of a group.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// What it is.
+    /// Its group.
     pub group: Group,
     /// Its name; empty for all.
     pub name: String,
@@ -134,18 +134,18 @@ impl Row {
         Row { group, name: name.to_owned(), values: Measure::ALL.map(value) }
     }
 
-    /// `None` where it means nothing, or nothing ended.
+    /// Returns the value; `None` if it has no meaning, or nothing ended.
     pub fn value(&self, measure: Measure) -> Option<f64> {
         self.values[measure as usize].filter(|value| value.is_finite())
     }
 
-    /// The mean of each measure over rows of the same name.
+    /// Returns the mean of each metric over rows of the same name.
     pub fn mean(rows: &[&Row]) -> Option<Row> {
         Row::over(rows, mean)
     }
 
-    /// The standard deviation of each measure over rows of the same name, as of a sample; `None` where fewer
-    /// than two have a value.
+    /// Returns the standard deviation of each metric over rows of the same name, as of a sample; `None` if
+    /// fewer than two have a value.
     pub fn deviation(rows: &[&Row]) -> Option<Row> {
         Row::over(rows, |values| {
             let mean = mean(values).filter(|_| values.len() > 1)?;
@@ -164,28 +164,29 @@ impl Row {
     }
 }
 
-/// What a run came to.
+/// The results of a run.
 #[derive(Clone, Debug)]
 pub struct Account {
-    /// First that of all, then that of the history if it is one, then users, applications and platforms in the scenario's order.
+    /// The row of all, then the row of the history if there is one, then users, applications and platforms in
+    /// the scenario's order.
     pub rows: Vec<Row>,
-    /// Whether an auditor watched.
+    /// Whether an auditor checked the run.
     pub is_audited: bool,
-    /// Events that the engine handled.
+    /// Number of events that the engine handled.
     pub n_events: u64,
-    /// Why it was given up before all was over, if it was.
+    /// The reason why the run was stopped before all had ended, if it was.
     pub stopped: Option<Stopped>,
-    /// Of each platform, with its name.
+    /// Busy cores of each platform, with its name.
     pub timelines: Vec<(String, Timeline)>,
 }
 
 impl Account {
-    /// The row of all.
+    /// Returns the row of all.
     pub fn all(&self) -> &Row {
         &self.rows[0]
     }
 
-    /// The rows as a table.
+    /// Returns the rows as a table.
     pub fn listing(&self) -> Listing {
         let heads = ["of", "name"].into_iter().chain(Measure::ALL.map(Measure::word));
         let cells = |row: &Row| {
@@ -200,7 +201,7 @@ impl Account {
         }
     }
 
-    /// Busy cores over time as a table.
+    /// Returns the busy cores over time as a table.
     pub fn busy_cores(&self) -> Listing {
         let rows = self.timelines.iter().flat_map(|(name, timeline)| {
             let points = timeline.points().into_iter();
@@ -214,7 +215,7 @@ impl Account {
         }
     }
 
-    /// Busy cores over time, drawn.
+    /// Returns the busy cores over time as a figure.
     pub fn figure(&self) -> Figure {
         let series = self.timelines.iter().map(|(name, timeline)| {
             let hours = |(at, cores): (f64, f64)| (at / 3600.0, cores);
@@ -234,7 +235,7 @@ fn number(value: Option<f64>) -> Cell {
     value.map_or(Cell::Empty, |value| Cell::Number(value, 3))
 }
 
-/// The measures of a ledger.
+/// Computes the metrics from a ledger.
 pub(super) fn account(
     scenario: &Scenario,
     ledger: Ledger,
@@ -272,7 +273,7 @@ pub(super) fn account(
     Account { rows, is_audited: scenario.is_audited(), n_events, stopped, timelines }
 }
 
-/// What all groups have.
+/// Returns the metrics that all groups have.
 fn of_tally(tally: &Tally, begin: Option<Time>) -> Vec<(Measure, Option<f64>)> {
     let makespan = begin.zip(tally.last_end).map(|(begin, end)| end.since(begin).as_secs_f64());
     let n_done = tally.n_done as f64;
@@ -328,7 +329,8 @@ fn of_platform(name: &str, cores: u32, account: &PlatformAccount, ledger: &Ledge
     Row::new(Group::Platform, name, &values)
 }
 
-/// The measures of jobs that are over, and of the pilots that were there; so many attempts were in vain.
+/// Computes the metrics of ended jobs and of past pilots. `n_tried_before`: number of attempts that did not
+/// count.
 pub(super) fn of_history(
     jobs: &[JobAccount],
     n_users: usize,
@@ -344,7 +346,7 @@ pub(super) fn of_history(
     row.values[Measure::Pilots as usize] = Some(n_pilots);
     row.values[Measure::QueueWait as usize] = Some(waited / n_pilots);
     row.values[Measure::Repeated as usize] = Some(n_tried_before as f64);
-    // What those took is not read.
+    // The cores and times of these attempts are not read.
     row.values[Measure::Lost as usize] = None;
     row
 }
@@ -353,18 +355,18 @@ fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// Of the users' times from first submission to last end; one user alone has nobody to be fair to.
+/// Returns the fairness of the users' times from first submission to last end; `None` for a single user.
 fn fairness_of(spans: impl Iterator<Item = (Time, Time)>) -> Option<f64> {
     let times: Vec<f64> = spans.map(|(from, to)| to.since(from).as_secs_f64()).collect();
     (times.len() > 1).then(|| fairness(&times))
 }
 
-/// Core-seconds of a platform's pilots.
+/// Returns the core-seconds of a platform's pilots.
 fn held(cores: u32, account: &PlatformAccount) -> f64 {
     seconds(account.held_us) * f64::from(cores)
 }
 
-/// Microseconds as seconds.
+/// Converts microseconds to seconds.
 fn seconds(us: u128) -> f64 {
     us as f64 / Span::from_secs(1).0 as f64
 }

@@ -1,5 +1,5 @@
-//! Scenarios: platforms, users, their jobs and policies read from a file, run by the live engine and the
-//! live pilots in simulated time, and what it came to. The world is that of [`crate::faults`], with a plan
+//! Scenarios: platforms, users, their jobs and policies read from a file, run by the real engine and the real
+//! pilots in simulated time, with metrics of the result. The world is that of [`crate::faults`], with a plan
 //! that is read instead of drawn and with times that come from a model.
 
 pub mod distribution;
@@ -35,133 +35,133 @@ use crate::{
 
 pub use crate::world::{ledger, patience};
 
-/// What a scenario's file says.
+/// The content of a scenario file.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// For all that is drawn by lot.
+    /// The seed of all random numbers.
     pub seed: u64,
-    /// In the file's order.
+    /// The platforms, in the file's order.
     pub platforms: Vec<Platform>,
-    /// In the file's order.
+    /// The applications, in the file's order.
     pub applications: Vec<Application>,
-    /// Names, in the file's order.
+    /// Names of the users, in the file's order.
     pub users: Vec<String>,
-    /// Of all users, in the file's order.
+    /// The lots of all users, in the file's order.
     pub lots: Vec<Lot>,
-    /// Jobs from workload logs, or of a manager: they come besides the lots.
+    /// Jobs from workload logs, or of a manager's history, in addition to the lots.
     pub past: Arc<[PastJob]>,
-    /// Which policy each layer uses.
+    /// The policy of each layer.
     pub policies: Policies,
-    /// A run is given up when tasks wait and none ends for so long; `None`: for a month more than its longest
-    /// task takes.
+    /// The run is stopped if tasks wait and none ends for this long; `None`: for a month more than its
+    /// longest task takes.
     pub patience: Option<Span>,
-    /// What it came to once, where it is a manager's history.
+    /// The original results, if the scenario is a manager's history.
     pub history: Option<Box<Row>>,
     faults: Faults,
 }
 
-/// A source of pilots, one a node.
+/// A source of pilots, one for each node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Platform {
-    /// Unique.
+    /// A unique name.
     pub name: String,
-    /// Pilots at most.
+    /// The largest number of pilots.
     pub n_nodes: u32,
-    /// What each of them has for tasks.
+    /// The resources of each pilot for tasks.
     pub capacity: Resources,
-    /// Pilots that are there even when there is nothing to do.
+    /// Number of pilots that exist even when there is nothing to do.
     pub pilots_min: u32,
-    /// How long a batch job may run.
+    /// The walltime of a batch job.
     pub walltime: Option<Span>,
-    /// How long a batch job waits.
+    /// The queue wait of a batch job.
     pub queue_wait: Distribution,
-    /// How long batch jobs waited once, which those of now do in turn, the first again after the last;
-    /// empty: it is drawn.
+    /// The queue waits of former batch jobs. New ones get them in turn, beginning again after the last;
+    /// empty: queue waits are drawn.
     pub past_waits: Arc<[Span]>,
-    /// A pilot without work for so long is sent away.
+    /// A pilot without work for this long is sent away.
     pub idle_timeout: Span,
-    /// How often it is asked for what is there.
+    /// The interval at which it is asked for a listing.
     pub poll_interval: Span,
-    /// Times of tasks are divided by it.
+    /// The divisor of runtimes.
     pub speed: f64,
-    /// What applications (by position) take here, where it is not their time over the speed.
+    /// The runtimes of applications (by position) here, where they are not their time divided by the speed.
     pub times: Vec<(usize, Distribution)>,
-    /// Seconds of a task of each application as it was once, by which tasks that ran elsewhere are longer here or
-    /// shorter; empty: they are not.
+    /// Mean seconds of a task of each application in the history, by which runtimes of tasks that ran
+    /// elsewhere are scaled; empty: they are not scaled.
     pub past_means: Vec<f64>,
 }
 
 /// A kind of program.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Application {
-    /// Unique.
+    /// A unique name.
     pub name: String,
-    /// What a task takes on a platform of speed 1; `None`: its jobs are from logs, which say it.
+    /// The runtime of a task on a platform of speed 1; `None`: its jobs are from logs, which have it.
     pub time: Option<Distribution>,
     /// Cores of a task.
     pub cores: u32,
-    /// After so long a task is stopped.
+    /// The time limit of a task.
     pub time_limit: Option<Span>,
-    /// How often a task whose program failed is run again.
+    /// The number of retries of a task whose program failed.
     pub retries: u32,
-    /// How much longer it takes for each core of an application (by position) that is busy on its node.
+    /// The relative slow-down for each core of an application (by position) that is busy on its node.
     pub slowed_by: Vec<(usize, f64)>,
-    /// Of an attempt: that the program fails.
+    /// The probability that the program of an attempt fails.
     pub program_fails: f64,
     /// … that the node fails.
     pub node_fails: f64,
-    /// … that its pilot dies.
+    /// … that the pilot dies.
     pub pilot_dies: f64,
 }
 
-/// Jobs of a user that are alike.
+/// Similar jobs of a user.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lot {
-    /// By position.
+    /// The user, by position.
     pub user: usize,
-    /// The application (by position) of each job is drawn by these weights, which sum to 1.
+    /// The applications (by position) with the probabilities by which each job's is drawn; they sum to 1.
     pub applications: Vec<(usize, f64)>,
-    /// Tasks of each job.
+    /// Number of tasks of each job.
     pub n_tasks: u64,
-    /// How many jobs.
+    /// Number of jobs.
     pub n_jobs: u64,
-    /// Higher first.
+    /// The priority of the jobs; higher goes first.
     pub priority: i32,
-    /// When they begin to come.
+    /// When the first job may arrive.
     pub at: Span,
-    /// How they come.
+    /// The distribution of the arrivals.
     pub arrivals: Arrivals,
 }
 
-/// How jobs come.
+/// The distribution of the arrivals of jobs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Arrivals {
-    /// All together.
+    /// All jobs together.
     AtOnce,
-    /// One after the other, with exponential gaps of this mean.
+    /// One job after the other, with exponential gaps of this mean.
     Poisson(Span),
     /// By a pattern over this span.
     Pattern(Pattern, Span),
 }
 
-/// What fails, beyond what applications do.
+/// The faults, in addition to those of applications.
 #[derive(Clone, Debug)]
 struct Faults {
     rates: Rates,
-    /// Nothing fails after so long.
+    /// The time after which nothing fails.
     until: Option<Span>,
-    /// A pilot that is to die, stall or be preempted does so this long after its start, at most.
+    /// The longest time from its start until a pilot that is to die, stall or be preempted does so.
     within: Span,
     manager_deaths: Vec<Span>,
-    /// How long the manager is away after a death, at most.
+    /// The longest absence of the manager after a death.
     manager_away: Span,
 }
 
-/// Scenarios with more tasks are run without an auditor, who keeps a history of each.
+/// Scenarios with more tasks run without an auditor, which keeps a history of each task.
 const N_AUDITED_MAX: u64 = 5_000;
 
 impl Application {
-    /// What each of its tasks needs.
+    /// Returns the needs of each of its tasks.
     fn needs(&self) -> TaskNeeds {
         TaskNeeds {
             resources: Resources::cores(self.cores),
@@ -182,7 +182,7 @@ impl Scenario {
         Scenario::parse(&text, &path.display().to_string())
     }
 
-    /// Reads the text of a file; `name` is what its problems call it, and logs are looked for beside it.
+    /// Reads the text of a file; `name` is its name in messages, and log files are searched beside it.
     ///
     /// # Errors
     /// All its mistakes, in the order of its lines.
@@ -190,41 +190,41 @@ impl Scenario {
         read::scenario(text, name)
     }
 
-    /// All tasks of all users.
+    /// Returns the number of tasks of all users.
     pub fn n_tasks(&self) -> u64 {
         let of_lots = self.lots.iter().map(|lot| lot.n_tasks.saturating_mul(lot.n_jobs));
         of_lots.chain(self.past.iter().map(|past| past.job.n_tasks)).fold(0, u64::saturating_add)
     }
 
-    /// All jobs of all users.
+    /// Returns the number of jobs of all users.
     pub fn n_jobs(&self) -> u64 {
         self.lots.iter().map(|lot| lot.n_jobs).sum::<u64>() + self.past.len() as u64
     }
 
-    /// Whether an auditor watches its runs.
+    /// Returns whether an auditor checks its runs.
     pub fn is_audited(&self) -> bool {
         self.n_tasks() <= N_AUDITED_MAX
     }
 
-    /// Runs it with its seed. `trace` is given a line for everything that happens.
+    /// Runs it with its seed. `trace` gets a line for every event.
     ///
     /// # Errors
-    /// A rule of the design did not hold.
+    /// A rule of the design was violated.
     pub fn run(&self, trace: Option<&mut dyn FnMut(fmt::Arguments<'_>)>) -> Result<Account, Violation> {
         self.run_told(trace, &mut |_| {})
     }
 
-    /// The same; `told` hears now and then how far it is.
+    /// Runs it with its seed; `told` is called now and then with the progress.
     ///
     /// # Errors
-    /// A rule of the design did not hold.
+    /// A rule of the design was violated.
     pub fn run_told(
         &self,
         trace: Option<&mut dyn FnMut(fmt::Arguments<'_>)>,
         told: &mut dyn FnMut(HowFar),
     ) -> Result<Account, Violation> {
         let (plan, scene) = plan::of(self);
-        // Both for as long as the shorter of them.
+        // Gives both the shorter of the two lifetimes.
         let trace = trace.map(|trace| -> &mut dyn FnMut(fmt::Arguments<'_>) { trace });
         let mut world = World::new(self.seed, plan, Some(scene), trace);
         world.told = Some(told);

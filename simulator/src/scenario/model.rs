@@ -1,5 +1,5 @@
-//! How long queues and tasks take, and what fails: drawn from the seed and the name of what it is drawn
-//! for, so that a task is as long under one policy as under another.
+//! The model of queue waits, runtimes and failures: drawn from the seed and the name of their subject, so
+//! that a task takes equally long under any policy.
 
 use std::sync::Arc;
 
@@ -11,23 +11,23 @@ use crate::{
     world::{course::Course, ledger::JobAccount, scene::TimingModel},
 };
 
-/// What the numbers of a draw begin with: draws for one thing have nothing to do with those for another.
+/// The first number of each draw: draws for different purposes are independent.
 const QUEUE: u64 = 20;
 const TIME: u64 = 21;
 const FAILURE: u64 = 22;
 
 pub(super) struct Model {
     seed: u64,
-    /// Drawn ones, and those that were once.
+    /// The distribution of queue waits, and former queue waits.
     queue_waits: Vec<(Distribution, Arc<[Span]>)>,
-    /// `times[application][platform]`: a distribution, and what its spans are divided by.
+    /// `times[application][platform]`: a distribution, and the divisor of its spans.
     times: Vec<Vec<(Distribution, f64)>>,
     applications: Vec<Application>,
-    /// What the spans of past jobs are divided by, for each platform.
+    /// The divisor of runtimes of past jobs, for each platform.
     speeds: Vec<f64>,
-    /// What those of each application took there; empty: whatever they took elsewhere.
+    /// The mean runtimes of each application on each platform; empty: runtimes are not scaled.
     past_means: Vec<Vec<f64>>,
-    /// Jobs whose tasks take what they took; numbered behind the others.
+    /// Jobs whose tasks have given runtimes; numbered after the others.
     past: Arc<[PastJob]>,
     first_past: u64,
 }
@@ -38,7 +38,7 @@ impl Model {
         let times = applications.iter().enumerate().map(|(which, application)| {
             let time = |platform: &super::Platform| {
                 let own = platform.times.iter().find(|(named, _)| *named == which);
-                // Without a time its jobs are past ones, for which nothing is drawn.
+                // The jobs of an application without a time are past ones, for which nothing is drawn.
                 let time = application.time.unwrap_or(Distribution::Constant(0.0));
                 own.map_or((time, platform.speed), |(_, time)| (*time, 1.0))
             };
@@ -58,7 +58,7 @@ impl Model {
         }
     }
 
-    /// How long a task is, what that is divided by there, and whether it fails in any case.
+    /// Returns the length of a task, its divisor on this site, and whether it fails in any case.
     fn length(&self, site: usize, application: usize, (job, index): (u64, u64)) -> (Span, f64, bool) {
         let past = job.checked_sub(self.first_past).and_then(|number| self.past.get(number as usize));
         if let Some(past) = past {
@@ -74,7 +74,7 @@ impl Model {
 }
 
 impl TimingModel for Model {
-    /// Whether tasks on one node slow each other down.
+    /// Returns whether tasks on one node slow each other down.
     fn slows_down(&self) -> bool {
         self.applications.iter().any(|application| !application.slowed_by.is_empty())
     }
@@ -83,8 +83,8 @@ impl TimingModel for Model {
         self.applications.len()
     }
 
-    /// The speed of a task of so many cores on a node with so many busy cores of each application (itself
-    /// among them), of its speed alone: each other core lengthens it by that application's part.
+    /// Returns the speed of a task relative to its speed alone. `busy`: busy cores of each application on the
+    /// node, including its own `cores`; each other core lengthens it by that application's part.
     fn rate(&self, application: usize, cores: u32, busy: &[u32]) -> f64 {
         let slowed = self.applications[application].slowed_by.iter().map(|(other, part)| {
             let own = if *other == application { cores } else { 0 };
@@ -93,7 +93,7 @@ impl TimingModel for Model {
         1.0 / (1.0 + slowed.sum::<f64>())
     }
 
-    /// How long the batch job of that number waits there.
+    /// Returns the queue wait of the batch job with this number.
     fn queue_wait(&self, site: usize, job: u64) -> Span {
         let (drawn, past) = &self.queue_waits[site];
         match past.len() {
@@ -102,11 +102,11 @@ impl TimingModel for Model {
         }
     }
 
-    /// What becomes of an attempt at a task, given as the scenario's job and the task's index.
+    /// Returns the course of an attempt at a task, given as the scenario's job and the task's index.
     fn course(&self, site: usize, job: &JobAccount, index: u64, attempt: u64, limit: Option<Span>) -> Course {
         let (application, job) = (job.application, job.number);
         let (wall, speed, has_failed) = self.length(site, application, (job, index));
-        // Not 0: nothing takes no time at all.
+        // At least 1: nothing takes no time at all.
         let wall = Span(((wall.0 as f64 / speed) as u64).max(1));
         let mut luck = Rng::of(self.seed, &[FAILURE, job, index, attempt]);
         let mut happens = |rate: f64| draw::uniform(&mut luck) < rate;

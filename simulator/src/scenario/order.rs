@@ -1,5 +1,4 @@
-//! What tasks of past jobs wait for. Tasks that are not played again leave gaps, so those that are have other numbers
-//! than they had.
+//! Dependencies of past jobs. Tasks that are not replayed leave gaps, so the replayed ones are renumbered.
 
 use scheduler::{
     edges::{Edges, Listed},
@@ -8,32 +7,32 @@ use scheduler::{
     ranges::TaskSet,
 };
 
-/// The workflow of a past job, and what its tasks wait for.
+/// The workflow of a past job, and its dependencies.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Order {
-    /// Jobs of one workflow come together; `None`: it came alone.
+    /// The workflow, whose jobs are submitted together; `None`: the job was submitted alone.
     pub workflow: Option<JobId>,
-    /// The past jobs (by position) for whose tasks its own wait, and which for which.
+    /// The past jobs (by position) for which it waits, with the rule for pairs of tasks.
     pub after: Vec<(usize, Edges)>,
 }
 
 impl Order {
-    /// Whether it waits for nothing and came alone.
+    /// Returns whether it waits for nothing and was submitted alone.
     pub(super) fn is_none(&self) -> bool {
         self.workflow.is_none() && self.after.is_empty()
     }
 }
 
-/// Which tasks of a job are played again.
+/// The tasks of a job that are replayed.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Kept {
     All,
-    /// These, ascending.
+    /// These tasks, ascending.
     Some(Vec<u64>),
 }
 
 impl Kept {
-    /// Of so many tasks.
+    /// Makes it from the indices of the replayed tasks, of `n_tasks` tasks.
     pub(super) fn of(indices: impl ExactSizeIterator<Item = u64>, n_tasks: u64) -> Kept {
         match indices.len() as u64 == n_tasks {
             true => Kept::All,
@@ -41,7 +40,7 @@ impl Kept {
         }
     }
 
-    /// The number that a task has now.
+    /// Returns the new number of a task.
     fn place(&self, index: u64) -> Option<u64> {
         match self {
             Kept::All => Some(index),
@@ -49,7 +48,7 @@ impl Kept {
         }
     }
 
-    /// Their estimates.
+    /// Returns the estimates of these tasks.
     pub(super) fn estimates(&self, estimates: &TaskEstimates) -> Option<TaskEstimates> {
         match self {
             Kept::All => Some(estimates.clone()),
@@ -58,7 +57,7 @@ impl Kept {
     }
 }
 
-/// The edges between jobs of which only some tasks are left; `None`: they are too many.
+/// Returns the edges between jobs of which only some tasks are left; `None`: there are too many.
 pub(super) fn edges(edges: &Edges, (own, n_tasks): (&Kept, u64), (on, n_on): (&Kept, u64)) -> Option<Edges> {
     let indices = match (own, on, edges) {
         (Kept::All, Kept::All, _) | (_, _, Edges::All) => return Some(edges.clone()),
@@ -84,7 +83,7 @@ mod tests {
         };
         assert_eq!(edges(&Edges::Same, (&all, 3), (&all, 3)), Some(Edges::Same));
         assert_eq!(edges(&Edges::All, (&some(&[1]), 3), (&some(&[2]), 3)), Some(Edges::All));
-        // Of 0, 1, 2, 3 each waits for its like; of the first three of these 1 and 2 are left.
+        // Each task of 0, 1, 2, 3 waits for the one of its index; of those, 1 and 2 are left.
         let same = edges(&Edges::Same, (&all, 4), (&some(&[1, 2]), 4));
         assert_eq!(same, Some(listed(&[&[], &[0], &[1], &[]])));
         let groups = edges(&Edges::Groups(2), (&some(&[1, 2]), 3), (&some(&[0, 2, 3, 5]), 6));

@@ -1,5 +1,5 @@
-//! Jobs that were once, in a workload log or under a manager: they come as they came, and their tasks take
-//! what they took. And pilots that were.
+//! Past jobs, from a workload log or a manager: they arrive at their original times, and their tasks have the
+//! original runtimes. And past pilots.
 
 use std::sync::Arc;
 
@@ -7,71 +7,71 @@ use scheduler::{estimates::TaskEstimates, pull::TaskNeeds, ranges::TaskSet, time
 
 use super::order::Order;
 
-/// A job that is to come.
+/// A job that will arrive.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Coming {
-    /// By position.
+    /// The user, by position.
     pub user: usize,
-    /// By position.
+    /// The application, by position.
     pub application: usize,
-    /// When.
+    /// The time of arrival.
     pub at: Span,
-    /// How many tasks.
+    /// Number of tasks.
     pub n_tasks: u64,
-    /// What each of them needs.
+    /// The needs of each task.
     pub needs: TaskNeeds,
-    /// How often a task whose program failed is run again.
+    /// Number of retries of a task whose program failed.
     pub retries: u32,
-    /// Higher first.
+    /// The priority; higher goes first.
     pub priority: i32,
-    /// Whether that counts among the jobs of all users.
+    /// Whether the priority counts among the jobs of all users.
     pub priority_over_all: bool,
-    /// How much more one task takes than another, where anybody says.
+    /// Estimates of the tasks, if given.
     pub estimates: Option<TaskEstimates>,
 }
 
-/// A job that was, and comes again.
+/// A past job that is submitted again.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PastJob {
-    /// What is sent.
+    /// The submission.
     pub job: Coming,
-    /// What its tasks take.
+    /// The lengths of its tasks.
     pub lengths: Lengths,
-    /// What they wait for.
+    /// Its dependencies.
     pub order: Order,
 }
 
-/// A pilot that was.
+/// A past pilot.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PastPilot {
     pub(super) cores: u32,
-    /// Its batch job, from submission to the pilot's start.
+    /// The queue wait of its batch job, from submission to the pilot's start.
     pub(super) waited: Span,
-    /// How long it was there.
+    /// The time for which it existed.
     pub(super) held: Span,
 }
 
-/// The place of a task of whose platform nothing is known: it takes the same wherever it runs.
+/// The place of a task whose platform is unknown: its runtime is the same everywhere.
 pub const PLACE_UNKNOWN: u16 = u16::MAX;
 
-/// What tasks took, on a platform of speed 1.
+/// The runtimes of tasks, on a platform of speed 1.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Lengths {
-    /// All the same.
+    /// All tasks have the same runtime.
     Alike(Span),
-    /// Each its own.
+    /// Each task has its own runtime.
     Each {
-        /// By index.
+        /// The runtimes by index.
         spans: Arc<[Span]>,
-        /// Those that failed.
+        /// Tasks that failed.
         failed: TaskSet,
-        /// On which platform each was, by position, or [`PLACE_UNKNOWN`]; empty: on one of speed 1.
+        /// The platform of each task, by position, or [`PLACE_UNKNOWN`]; empty: a platform of speed 1.
         places: Arc<[u16]>,
     },
 }
 
 impl PastJob {
-    /// The same of the user at that position.
+    /// Returns the job with the user at that position.
     pub(super) fn of_user(mut self, user: usize) -> PastJob {
         self.job.user = user;
         self
@@ -79,7 +79,7 @@ impl PastJob {
 }
 
 impl Lengths {
-    /// What the longest of them took.
+    /// Returns the longest runtime.
     pub(super) fn longest(&self) -> Span {
         match self {
             Lengths::Alike(span) => *span,
@@ -87,7 +87,7 @@ impl Lengths {
         }
     }
 
-    /// The platform where the task of this index took that.
+    /// Returns the platform on which the task of this index had this runtime.
     pub(super) fn place(&self, index: u64) -> Option<usize> {
         match self {
             Lengths::Alike(_) => None,
@@ -98,7 +98,7 @@ impl Lengths {
         }
     }
 
-    /// What the task of this index takes, and whether it fails then.
+    /// Returns the runtime of the task of this index, and whether it fails then.
     pub(super) fn of(&self, index: u64) -> (Span, bool) {
         match self {
             Lengths::Alike(span) => (*span, false),

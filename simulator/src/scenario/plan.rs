@@ -1,4 +1,4 @@
-//! From a scenario to what the world runs.
+//! Converts a scenario to the plan that the world runs.
 
 use scheduler::{
     edges::OnFailedDependency,
@@ -25,19 +25,19 @@ use crate::{
     },
 };
 
-/// Draws for arrivals and applications of a lot of jobs.
+/// The first number of draws for arrivals and applications of a lot.
 const ARRIVALS: u64 = 23;
-/// Where pilots and messages are never lost nobody has to say that it lives: a pull is parked for so long.
+/// The time for which a pull is parked if pilots and messages are never lost: heartbeats are not needed then.
 const QUIET: Span = Span::from_secs(1200);
-/// Otherwise as agents do.
+/// The time for which a pull is parked otherwise, as by agents.
 const POLL_WAIT: Span = Span::from_secs(20);
-/// A pilot that the manager has not heard of for so long is given up, where pulls are parked for long.
+/// The heartbeat limit of a pilot where pulls are parked for long.
 const QUIET_LIMIT: Span = Span::from_secs(3 * 1200);
-/// Where a scenario does not say how long tasks may wait without that one ends: its longest task, and a month
-/// more, which is longer than batch systems let their jobs wait or run.
+/// If a scenario does not limit how long tasks may wait without an end of any: this month in addition to its
+/// longest task, which is longer than batch systems let their jobs wait or run.
 const WAITED_AT_MOST: Span = Span::from_secs(30 * 86_400);
 
-/// The plan, and what the world asks for beyond it.
+/// Returns the plan, and the further inputs of the world.
 pub(super) fn of(scenario: &Scenario) -> (Plan, Scene) {
     let lots = scenario.lots.iter().enumerate();
     let drawn = lots.flat_map(|(which, lot)| arrivals(scenario, which, lot));
@@ -64,7 +64,7 @@ pub(super) fn of(scenario: &Scenario) -> (Plan, Scene) {
         profiled: Default::default(),
         settings,
         rates: faults.rates.clone(),
-        // Where nothing is to fail, nothing of what the fault simulation does by itself may happen either.
+        // Without faults, the faults that the fault simulation makes by itself must not happen either.
         faults_last: if faults.is_none() { Span::ZERO } else { faults.until.unwrap_or(LASTS_AT_MOST) },
         sites: scenario.platforms.iter().map(site).collect(),
         acts,
@@ -88,13 +88,13 @@ pub(super) fn of(scenario: &Scenario) -> (Plan, Scene) {
     (plan, scene)
 }
 
-/// As long as the scenario says, or longer than any of its tasks needs.
+/// Returns the patience of the scenario, or one that is longer than any of its tasks needs.
 fn patience(scenario: &Scenario, jobs: &[JobAccount]) -> Patience {
     let limit = scenario.patience.unwrap_or_else(|| longest_task(scenario) + WAITED_AT_MOST);
     Patience::new(limit, jobs.iter().map(|job| (job.submitted, job.n_tasks)))
 }
 
-/// What the longest task is thought to take where that is longest.
+/// Returns the expected runtime of the longest task on its slowest platform.
 fn longest_task(scenario: &Scenario) -> Span {
     let drawn = scenario.applications.iter().filter_map(|application| application.time);
     let past = scenario.past.iter().map(|job| job.lengths.longest().as_secs_f64());
@@ -104,7 +104,7 @@ fn longest_task(scenario: &Scenario) -> Span {
     span(own.map(|(_, time)| time.longest()).fold(by_speed / slowest, f64::max))
 }
 
-/// An act at the beginning itself would come before the manager.
+/// Returns the time of an arrival; one at the very beginning would come before the manager.
 fn when(coming: &Coming) -> Span {
     coming.at + Span(1)
 }
@@ -114,7 +114,8 @@ fn account(coming: &Coming, number: u64) -> JobAccount {
     JobAccount::new(number, (coming.user, coming.application), size, BEGIN + when(coming))
 }
 
-/// Submits past jobs that come together, as many as were drawn being numbered before them.
+/// Submits past jobs that arrive together. `n_drawn`: the number of drawn jobs, which are numbered before
+/// them.
 fn past_act(scenario: &Scenario, together: &Together, n_drawn: u64) -> Option<(Span, Act)> {
     let request = |which: usize| request(scenario, scenario.past[which].job.clone(), n_drawn + which as u64);
     let at = together.jobs.iter().map(|which| when(&scenario.past[*which].job)).min()?;
@@ -152,7 +153,7 @@ fn site(platform: &Platform) -> SitePlan {
             scaling: None,
             price: None,
         },
-        // Waits come from the model.
+        // Queue waits come from the model.
         queue_wait_max: Span::ZERO,
         lists_late: Span::ZERO,
     }
@@ -174,14 +175,14 @@ fn request(scenario: &Scenario, coming: Coming, number: u64) -> JobRequest {
         submission_key: Some(number.to_string()),
         estimates: coming.estimates,
         after: Vec::new(),
-        // Whatever ran once runs again.
+        // Every task that ran once runs again.
         on_failed_dependency: OnFailedDependency::Run,
         workflow: None,
         spec: "".into(),
     }
 }
 
-/// The jobs of a lot, in the order they come.
+/// Returns the jobs of a lot, in the order of arrival.
 fn arrivals(scenario: &Scenario, which: usize, lot: &Lot) -> Vec<Coming> {
     let seed = scenario.seed;
     let mut luck = Rng::of(seed, &[ARRIVALS, which as u64]);

@@ -1,4 +1,4 @@
-//! From a scenario's file to what it says: all its mistakes are told together.
+//! Reads a scenario file: reports all its mistakes together.
 
 use std::path::Path;
 
@@ -101,7 +101,7 @@ fn whole(reader: &mut Reader<'_>, node: &Node<'_>, folder: &Path) -> Option<Scen
     Some(scenario)
 }
 
-/// The entries of each user's jobs by kind, with the user's position.
+/// Sorts the entries of each user's jobs by kind, with the user's position.
 fn sorted(jobs: Vec<Vec<Jobs>>) -> (Vec<Lot>, Vec<PastJob>) {
     let (mut lots, mut all_past) = (Vec::new(), Vec::new());
     for (user, jobs) in jobs.into_iter().enumerate() {
@@ -115,7 +115,7 @@ fn sorted(jobs: Vec<Vec<Jobs>>) -> (Vec<Lot>, Vec<PastJob>) {
     (lots, all_past)
 }
 
-/// The items of a list that must be there and have one; those that could not be read are left out.
+/// Reads the items of a list that must be present and not empty; leaves out items that could not be read.
 fn list<'v, T>(
     reader: &mut Reader<'_>,
     fields: &mut Fields<'v>,
@@ -144,7 +144,7 @@ fn unique<'a>(reader: &mut Reader<'_>, list: &str, names: impl Iterator<Item = &
     }
 }
 
-/// What would never end, or take all memory.
+/// Reports numbers that would never end, or take all memory.
 fn fitting(reader: &mut Reader<'_>, scenario: &Scenario) {
     let widest = scenario.platforms.iter().map(|platform| platform.capacity.cores).max().unwrap_or(0);
     for (n, application) in scenario.applications.iter().enumerate() {
@@ -206,7 +206,7 @@ fn times(reader: &mut Reader<'_>, node: &Node<'_>, applications: &[&str]) -> Vec
     times
 }
 
-/// An application, and what it is slowed down by: that can name those that follow.
+/// Reads an application, and its field `slowed_by`, which can name applications that follow.
 fn application<'v>(reader: &mut Reader<'_>, node: &Node<'v>) -> Option<(Application, Option<Node<'v>>)> {
     let mut fields =
         reader.fields(node, &APPLICATION_FIELDS, "write an application like {name: docking, time: 40s}")?;
@@ -223,7 +223,7 @@ fn application<'v>(reader: &mut Reader<'_>, node: &Node<'v>) -> Option<(Applicat
     let slowed_by = fields.take("slowed_by");
     let application = Application {
         name: name?,
-        // What is wrong has been told; jobs that name the application are not to be blamed for it.
+        // The mistake was reported; jobs that name the application are not reported for it.
         time: time.unwrap_or(Some(Distribution::Constant(1.0))),
         cores: cores.unwrap_or(1),
         time_limit,
@@ -281,11 +281,11 @@ fn policy_words(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<Policies> {
     Some(all)
 }
 
-/// A distribution, or `None` for `logged`.
+/// Reads a distribution, or `None` for `logged`.
 fn application_time(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<Distribution> {
     if node.value.as_str() == Some("logged") {
         return None;
     }
-    // What is wrong has been told.
+    // The mistake was reported.
     Some(time(reader, node).unwrap_or(Distribution::Constant(1.0)))
 }

@@ -1,4 +1,4 @@
-//! Jobs of workload logs, as a scenario's file asks for them.
+//! Reads jobs of workload logs that a scenario file names.
 
 use std::path::Path;
 
@@ -14,22 +14,22 @@ use super::{
 };
 use crate::tla::{swf, workload::Job};
 
-/// Beside `arrivals.swf` the log says these.
+/// Fields that a job entry with `arrivals.swf` must not have, because the log determines them.
 pub(super) const SAID_BY_LOG: [&str; 2] = ["tasks", "count"];
 
-/// What a file says of a log.
+/// The part of a log that a scenario file selects.
 pub(super) struct Wish<'v> {
     swf: Node<'v>,
-    /// So many jobs of it, from its first.
+    /// Number of jobs to take, from the first.
     first: Option<usize>,
-    /// Times between submissions are divided by it.
+    /// The divisor of the times between submissions.
     compressed: f64,
 }
 
-/// The fields beside `swf`, which say what to take of it.
+/// The fields beside `swf`, which select a part of the log.
 pub(super) const WISH_FIELDS: [&str; 2] = ["first", "compressed"];
 
-/// What is to be read of a log.
+/// Reads the fields that select a part of a log.
 pub(super) fn wish<'v>(
     reader: &mut Reader<'_>,
     swf: Node<'v>,
@@ -41,7 +41,8 @@ pub(super) fn wish<'v>(
 }
 
 impl Wish<'_> {
-    /// The log's jobs that ran, the first at 0; `folder`: where its path begins.
+    /// Returns the log's jobs that ran, the first at time 0. `folder`: the directory to which its path is
+    /// relative.
     pub(super) fn jobs(&self, reader: &mut Reader<'_>, folder: &Path) -> Option<Vec<Job>> {
         let path = folder.join(reader.text(&self.swf)?);
         let log = match swf::read(&path) {
@@ -65,7 +66,8 @@ impl Wish<'_> {
     }
 }
 
-/// A job of p processors is one of p / cores tasks, as a pilot is on one node; each takes what the job took.
+/// Converts a job of p processors to one of p / cores tasks, because a pilot is on one node; each task takes
+/// the job's runtime.
 pub(super) fn past_job(
     logged: &Job,
     (which, application): (usize, &Application),

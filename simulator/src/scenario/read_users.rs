@@ -1,4 +1,4 @@
-//! Users, their jobs, and faults, as a scenario's file says them.
+//! Reads users, their jobs, and faults of a scenario file.
 
 use std::path::Path;
 
@@ -17,36 +17,36 @@ const JOB_FIELDS: [&str; 6] = ["application", "tasks", "count", "priority", "at"
 const JOB_EXPECTED: &str = "write jobs like {application: docking, tasks: 100}";
 const ARRIVALS_EXPECTED: &str =
     "write {poisson: 5m}, the mean gap, {pattern: bursting, over: 2h}, or {swf: log.swf.gz}";
-/// What other than rates can be said of faults.
+/// The fields of `faults` other than rates.
 const FAULT_FIELDS: [&str; 4] = ["until", "within", "manager_deaths", "manager_away"];
-/// Weights are written with few digits.
+/// Tolerance for weights, which are written with few digits.
 const ROUNDING: f64 = 1e-6;
 
-/// What jobs can name.
+/// Names that jobs can use.
 #[derive(Clone, Copy)]
 pub(super) struct Known<'a> {
     pub(super) applications: &'a [Application],
-    /// Their names.
+    /// The names of the applications.
     pub(super) names: &'a [&'a str],
-    /// Where paths of logs begin.
+    /// The directory to which paths of logs are relative.
     pub(super) folder: &'a Path,
 }
 
 /// An entry of a user's jobs.
 pub(super) enum Jobs {
-    /// Alike.
+    /// Similar jobs.
     Lot(Lot),
-    /// Those of a log.
+    /// Jobs of a log.
     Past(Vec<PastJob>),
 }
 
-/// How the jobs of an entry come.
+/// The arrivals of an entry's jobs.
 enum Coming<'v> {
     Drawn(Arrivals),
     Logged(Wish<'v>),
 }
 
-/// A user's name and jobs.
+/// Reads a user's name and jobs.
 pub(super) fn user(
     reader: &mut Reader<'_>,
     node: &Node<'_>,
@@ -98,7 +98,7 @@ fn jobs_of(reader: &mut Reader<'_>, node: &Node<'_>, known: Known<'_>) -> Option
     }))
 }
 
-/// The application of a log's jobs.
+/// Reads the application of a log's jobs.
 fn one_logged<'a>(
     reader: &mut Reader<'_>,
     node: &Node<'_>,
@@ -117,7 +117,7 @@ fn one_logged<'a>(
     Some((place, application))
 }
 
-/// One application, or several by weight.
+/// Reads one application, or several with weights.
 fn applications(reader: &mut Reader<'_>, node: &Node<'_>, known: Known<'_>) -> Option<Vec<(usize, f64)>> {
     if !node.value.is_mapping() {
         let name = reader.text(node)?;
@@ -144,7 +144,7 @@ fn applications(reader: &mut Reader<'_>, node: &Node<'_>, known: Known<'_>) -> O
     Some(weights)
 }
 
-/// The position of an application whose tasks' times are known.
+/// Returns the position of an application with a given runtime.
 fn timed(reader: &mut Reader<'_>, path: &str, name: &str, known: Known<'_>) -> Option<usize> {
     let place = which(reader, path, name, known.names)?;
     if known.applications[place].time.is_none() {
@@ -172,7 +172,7 @@ fn arrivals<'v>(reader: &mut Reader<'_>, node: &Node<'v>) -> Option<Coming<'v>> 
     Some(Coming::Drawn(Arrivals::Pattern(pattern?, over?)))
 }
 
-/// The rates are those of the simulation of faults: once in so many chances.
+/// Reads the faults. Rates are those of the fault simulation: once in that many chances.
 pub(super) fn faults(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<Faults> {
     let mut faults = Faults::default();
     let known: Vec<&str> = faults.rates.words().iter().map(|(word, _)| *word).chain(FAULT_FIELDS).collect();

@@ -1,4 +1,4 @@
-//! Values in a scenario's file: applications by name, spans, numbers and distributions.
+//! Reads values of a scenario file: applications by name, spans, numbers and distributions.
 
 use protocol::{
     job::{Node, Reader, nearest},
@@ -9,17 +9,17 @@ use scheduler::time::Span;
 use super::distribution::Distribution;
 use crate::world::patience::LASTS_AT_MOST;
 
-/// No scenario has more nodes, so that what it takes is known beforehand.
+/// The largest number of nodes of a scenario, so that its cost is bounded.
 pub(super) const N_NODES_MAX: i128 = 100_000;
-/// … and no more tasks.
+/// The largest number of tasks.
 pub(super) const N_TASKS_MAX: u64 = 100_000_000;
 
 pub(super) const TIME_EXPECTED: &str = "write a duration like 40s, or {uniform: [20s, 60s]}, {exponential: 40s}, {lognormal: {mean: 40s, spread: 0.5}} or {bounded-pareto: {shape: 1.1, min: 1s, max: 1h}}";
 
-/// The position of an application.
+/// Returns the position of an application.
 pub(super) fn which(reader: &mut Reader<'_>, path: &str, name: &str, applications: &[&str]) -> Option<usize> {
     let place = applications.iter().position(|known| *known == name);
-    // That there are none has been told.
+    // If there are no applications, this was reported already.
     if place.is_none() && !applications.is_empty() {
         let expected = match nearest(name, applications.iter().copied()) {
             Some(near) => format!("did you mean `{near}`?"),
@@ -30,7 +30,7 @@ pub(super) fn which(reader: &mut Reader<'_>, path: &str, name: &str, application
     place
 }
 
-/// A span with a unit, not longer than a scenario may last.
+/// Reads a span with a unit, not longer than a scenario may last.
 pub(super) fn duration(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<Span> {
     let span = reader.quantity(node, parse_duration_ms).map(Span::from_millis)?;
     if span <= LASTS_AT_MOST {
@@ -39,7 +39,7 @@ pub(super) fn duration(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<Span>
     reader.refuse(node, "write 3650d or less: a scenario lasts ten years at most")
 }
 
-/// A span with a unit, of so many seconds or more.
+/// Reads a span with a unit, of at least `least_s` seconds.
 pub(super) fn duration_from(
     reader: &mut Reader<'_>,
     node: &Node<'_>,
@@ -50,7 +50,7 @@ pub(super) fn duration_from(
     if span >= Span::from_secs(least_s) { Some(span) } else { reader.refuse(node, expected) }
 }
 
-/// How many times as fast as another platform: far beyond what there is.
+/// Reads a speed relative to other platforms, within bounds far beyond real ones.
 pub(super) fn speed(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<f64> {
     let speed = reader.number(node)?;
     if (0.001..=1000.0).contains(&speed) {
@@ -60,13 +60,13 @@ pub(super) fn speed(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<f64> {
     }
 }
 
-/// A number above 0.
+/// Reads a number above 0.
 pub(super) fn positive(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<f64> {
     let number = reader.number(node)?;
     if number > 0.0 { Some(number) } else { reader.refuse(node, "write a number above 0") }
 }
 
-/// A distribution.
+/// Reads a distribution.
 pub(super) fn time(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<Distribution> {
     let seconds = |reader: &mut Reader<'_>, node: &Node<'_>| Some(duration(reader, node)?.as_secs_f64());
     if !node.value.is_mapping() {

@@ -1,4 +1,4 @@
-//! Under which policies the jobs of a history ran.
+//! The policies under which the jobs of a history ran.
 
 use scheduler::{
     engine::{interface::views::policies::PolicyChange, state::durable::Durable},
@@ -6,26 +6,27 @@ use scheduler::{
     time::Time,
 };
 
-/// See the module.
+/// The policies of a period.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Ruled {
-    /// Those that went longest.
+    /// The policies that were in use longest.
     pub(super) policies: Policies,
-    /// Whether anybody knows; else they are the default ones.
+    /// Whether they are known; otherwise they are the default ones.
     pub(super) is_known: bool,
-    /// Whether there were others too meanwhile, or may have been.
+    /// Whether other policies were in use too, or may have been.
     pub(super) have_changed: bool,
 }
 
-/// Policies that went from a time on.
+/// Policies in use from a time on.
 struct Era {
     from: Time,
     policies: Policies,
-    /// Whether the configuration has changed in it, nobody knows when: part of it those before went on.
+    /// Whether the configuration changed at an unknown time in it, so that the earlier policies were in use
+    /// for a part of it.
     is_unsure: bool,
 }
 
-/// Between these times, where the configuration says that now, if it is known.
+/// Returns the policies between these times. `configured`: the present configuration, if known.
 pub(super) fn between(durable: &Durable, configured: Option<Policies>, (begin, end): (Time, Time)) -> Ruled {
     let now = configured.map(|configured| durable.policies(configured));
     of_eras(&eras(durable.policy_changes(), now), (begin, end))
@@ -41,7 +42,7 @@ fn eras(changes: &[PolicyChange], now: Option<Policies>) -> Vec<Era> {
     eras
 }
 
-/// These went in the end of the last era.
+/// Notes that these policies were in use at the end of the last era.
 fn note(eras: &mut Vec<Era>, policies: Policies) {
     match eras.last() {
         None => eras.push(Era { from: Time::default(), policies, is_unsure: false }),
@@ -95,7 +96,7 @@ mod tests {
             (50, 180, fifo, true),
             (100, 200, fifo, false),
             (150, 150, fifo, false),
-            // Between them the configuration has changed.
+            // The configuration changed between these times.
             (210, 250, single, true),
             (300, 400, fifo, false),
         ] {

@@ -1,4 +1,4 @@
-//! Scenarios end to end: hand-computed cases, what must hold of any, and the same seed twice.
+//! Tests of scenarios end to end: cases computed by hand, general properties, and equal seeds.
 
 use proptest::prelude::*;
 
@@ -36,7 +36,7 @@ fn check(row: &Row, expected: &[(Measure, f64)], slack: f64) {
     }
 }
 
-/// Messages and commits take milliseconds, here together.
+/// The delay of messages and commits, which takes milliseconds, in total.
 const DELAYS: f64 = 0.5;
 
 const ONE_CORE: &str = "
@@ -66,7 +66,7 @@ fn one_user_on_one_core() {
         ],
         DELAYS,
     );
-    // There is nobody else to be fair to.
+    // There is no other user to be fair to.
     assert!(account.rows.iter().all(|row| row.value(Measure::Fairness).is_none()), "{account:?}");
     let all = account.all();
     assert!(all.value(Measure::Utilisation).unwrap() > 0.98, "{all:?}");
@@ -120,7 +120,7 @@ fn means_have_standard_deviations_of_samples() {
     assert_eq!(Row::deviation(&rows[..1]).unwrap().value(Measure::Makespan), None);
 }
 
-/// What is said of a scenario that was given up.
+/// Returns the account of a scenario that was stopped.
 fn stopped(text: &str) -> Stopped {
     let account = run(text);
     account.stopped.unwrap_or_else(|| panic!("it was not given up: {:?}\n{text}", account.rows))
@@ -135,7 +135,7 @@ fn scenarios_in_which_nothing_gets_done_are_given_up_and_explained() {
     let refused = stopped(&format!("{ONE_CORE}faults: {{submit_refused: 1}}"));
     assert_eq!(refused.cause, Cause::NothingEnds(patience));
     assert_eq!((refused.how_far.n_ended, refused.how_far.n_tasks), (0, 4));
-    // Jobs come a microsecond after the beginning.
+    // Jobs arrive a microsecond after the beginning.
     assert_eq!(refused.how_far.at, patience + Span(1));
     let [job] = &refused.waiting[..] else { panic!("{refused:?}") };
     assert_eq!((job.user.as_str(), job.application.as_str(), job.n_open), ("ada", "x", 4));
@@ -255,7 +255,7 @@ policies: {policies}
         ));
         row(&account, Group::User, "bob").value(Measure::Turnaround).unwrap()
     };
-    // What runs ends after ten seconds at most, and then each of his ten takes ten.
+    // Running tasks end after ten seconds at most, and then each of bob's ten takes ten.
     for policies in
         ["{}", "{allocation: equal}", "{allocation: pa-rr}", "{matching: alstb}", "{distribution: none}"]
     {
@@ -307,10 +307,10 @@ policies: {{mapping: {policy}}}
         ));
         row(&account, Group::All, "").value(Measure::Makespan).unwrap()
     };
-    // Three others of its like make a task take 2.2 times as long, one 1.4 times.
+    // Three co-runners of its own application make a task take 2.2 times as long, one 1.4 times.
     let [all_core, maf] = ["all-core", "maf"].map(|policy| makespan(["x", "y"], policy));
     assert!(maf < 0.75 * all_core, "{maf} s, {all_core} s");
-    // Whom others hurt and not its like is better off alone, and nobody said so.
+    // Tasks hurt by others but not by their own kind are better off alone; that was not declared.
     let [random, maf] = ["random", "maf"].map(|policy| makespan(["y", "x"], policy));
     assert!(maf < 0.85 * random, "{maf} s, {random} s");
 }
@@ -351,14 +351,14 @@ users: [{{name: ada, jobs: [{{application: x, tasks: 3}}]}}]
 "
         ))
     };
-    // Two run at half their speed until 20 s, the third one alone.
+    // Two tasks run at half their speed until 20 s, the third one alone.
     let account = two_cores("");
     check(account.all(), &[(Measure::Makespan, 30.0), (Measure::Failed, 0.0)], DELAYS);
     check(account.all(), &[(Measure::Wait, 20.0 / 3.0)], DELAYS);
-    // Both are stopped after 15 s, and so is nothing that runs alone.
+    // Both are stopped after 15 s; the task that runs alone is not.
     let account = two_cores(", time_limit: 15s");
     check(account.all(), &[(Measure::Makespan, 25.0), (Measure::Failed, 2.0)], DELAYS);
-    // 15 s on 1 core each that did not count.
+    // Two executions of 15 s on 1 core did not count.
     check(account.all(), &[(Measure::Lost, 30.0)], DELAYS);
 }
 
@@ -518,7 +518,7 @@ proptest! {
         for job in &ledger.jobs {
             prop_assert_eq!(job.tally.n_done + job.tally.n_failed, job.n_tasks);
         }
-        // Jobs and platforms see the same executions.
+        // Jobs and platforms count the same executions.
         for (jobs, platforms) in [
             sum(|tally| u128::from(tally.n_done)),
             sum(|tally| u128::from(tally.n_failed)),

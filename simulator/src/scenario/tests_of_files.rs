@@ -1,4 +1,5 @@
-//! Mistakes in scenarios: each is told with its line, its field, what was found and what would be right.
+//! Tests of mistakes in scenario files: each is reported with its line, its field, the mistake and the right
+//! form.
 
 use super::Scenario;
 
@@ -9,7 +10,7 @@ fn check_refused(text: &str, expected: &[&str]) {
     assert_eq!(said, expected.iter().map(|line| format!("s.yaml{line}")).collect::<Vec<_>>(), "{text}");
 }
 
-/// A right scenario with one line in place of another.
+/// Returns a valid scenario with one line replaced.
 fn with(place: &str, line: &str) -> String {
     const RIGHT: &str = "platforms:
   - {name: a, nodes: 1, cores: 2}

@@ -1,4 +1,4 @@
-//! A manager's history played again: what is taken of it, and how near the replay comes.
+//! Tests of replayed histories: the parts that are used, and the accuracy of the replay.
 
 use std::convert::Infallible;
 
@@ -22,7 +22,7 @@ use super::{
     past::Lengths,
 };
 
-/// When the manager of the history began.
+/// When the manager of the history started.
 pub(super) const DAY: Time = Time(1_700_000_000_000_000);
 
 pub(super) fn at(seconds: u64) -> Time {
@@ -57,7 +57,7 @@ pub(super) fn request(user: &str, n_tasks: u64) -> JobRequest {
     }
 }
 
-/// A platform with one pilot of two cores, there from 10 s on, and two jobs after one that nobody ran.
+/// A platform with one pilot of two cores, there from 10 s on, and two jobs after one that never ran.
 pub(super) fn durable() -> Durable {
     let spec = |name: &str| PlatformSpec {
         name: name.into(),
@@ -105,7 +105,8 @@ pub(super) fn durable() -> Durable {
     durable
 }
 
-/// Of job 2 four tasks are over, two at a time from 10 s on, the last of them in vain; job 3 was done at 60 s.
+/// Four tasks of job 2 have ended, two at a time from 10 s on, the last of them failed; job 3 was done at 60
+/// s.
 fn decided(job: JobId) -> Vec<Decided> {
     let one = |index: u64, from: u64, to: u64, is_failure| Decided {
         index,
@@ -130,7 +131,7 @@ fn history() -> History {
 fn what_is_over_comes_again_and_the_rest_is_counted() {
     let history = history();
     assert_eq!((history.begin, history.end), (at(2), at(80)));
-    // Job 1 and its tasks, and one of job 2.
+    // Job 1 and its tasks, and one task of job 2.
     assert_eq!((history.left_out.n_jobs, history.left_out.n_tasks), (1, 8));
     let scenario = &history.scenario;
     assert_eq!((scenario.n_jobs(), scenario.n_tasks()), (2, 5));
@@ -138,11 +139,11 @@ fn what_is_over_comes_again_and_the_rest_is_counted() {
     let first = &scenario.past[0];
     assert_eq!((first.job.at, first.job.priority, first.job.n_tasks), (Span::ZERO, 2, 4));
     assert_eq!(scenario.past[1].job.at, Span::from_secs(10));
-    // The one that was ended by its limit is not longer than that.
+    // The task that was ended by its limit is not longer than the limit.
     let spans = [20, 10, 20, 40].map(Span::from_secs).into();
     let (failed, places) = (TaskSet::from(3..4), [0; 4].into());
     assert_eq!(first.lengths, Lengths::Each { spans, failed, places });
-    // Of the platform that never had a pilot nothing is known.
+    // The platform that never had a pilot is left out.
     let [platform] = &scenario.platforms[..] else { panic!("{scenario:?}") };
     assert_eq!((platform.name.as_str(), platform.n_nodes), ("cluster", 1));
     assert_eq!((platform.capacity.cores, platform.capacity.memory_bytes), (2, 250));
@@ -160,12 +161,12 @@ fn the_replay_is_told_beside_what_was() {
         (Measure::Makespan, 78.0),
         // 78 s of job 2 and 48 s of job 3.
         (Measure::Turnaround, 63.0),
-        // 8, 8, 18 and 28 s of those that succeeded.
+        // Waits of the tasks that succeeded: 8, 8, 18 and 28 s.
         (Measure::Wait, 15.5),
         (Measure::Pilots, 1.0),
         (Measure::QueueWait, 6.0),
         (Measure::Repeated, 0.0),
-        // 70 s of work that counts on 2 cores for 70 s.
+        // 70 s of work that counts, on 2 cores for 70 s.
         (Measure::Utilisation, 0.5),
     ] {
         assert_eq!(then.value(measure), Some(expected), "{measure:?}");
@@ -176,7 +177,7 @@ fn the_replay_is_told_beside_what_was() {
         (Measure::Failed, 1.0, 0.0),
         (Measure::Pilots, 1.0, 0.0),
         (Measure::QueueWait, 6.0, 0.5),
-        // As it was but for the limit, after which the last task is ended here, and whose turn it is.
+        // As it was, except for the limit that ends the last task here, and for the order of turns.
         (Measure::Makespan, 68.0, 11.0),
     ] {
         let found = now.value(measure).unwrap();
@@ -216,7 +217,7 @@ fn a_platform_that_was_detached_before_the_jobs_came_has_no_part() {
         let history = history::of(&durable, known).unwrap().unwrap();
         history.scenario.history.as_deref().and_then(|was| was.value(Measure::Pilots))
     };
-    // The first job of which tasks are over came at 2 s.
+    // The first job with ended tasks was submitted at 2 s.
     assert_eq!([of_left_at(at(1)), of_left_at(at(20))], [Some(1.0), Some(2.0)]);
 }
 
@@ -226,8 +227,8 @@ fn a_history_without_anything_that_is_over_is_none() {
     assert_eq!(history::of(&durable(), |_, _: &_| Err::<Vec<Decided>, _>("torn")).unwrap_err(), "torn");
 }
 
-/// Two platforms of one pilot each, and forty tasks of which each platform has done twenty: in 40 s on the slow one, in
-/// 10 on the fast.
+/// Two platforms of one pilot each, and forty tasks. Each platform has done twenty of them: the slow one in
+/// 40 s each, the fast one in 10.
 fn unlike() -> History {
     let mut durable = durable();
     let spec = durable.platforms()[&PlatformId(1)].clone();
@@ -278,8 +279,8 @@ fn unlike() -> History {
 fn tasks_are_longer_or_shorter_where_they_run_than_where_they_ran() {
     let account = unlike().scenario.run(None).unwrap();
     let found = account.rows[0].value(Measure::Makespan).unwrap();
-    // Two cores that are four times as fast as the two others do four of five tasks, in 160 s. If each took what it took
-    // then, all four cores would be busy for 250 s.
+    // Two cores are four times as fast as the two others and do four of five tasks, in 160 s. If each task
+    // kept its runtime, all four cores would be busy for 250 s.
     assert!((160.0..220.0).contains(&found), "{found}");
 }
 

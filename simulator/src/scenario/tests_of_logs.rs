@@ -1,4 +1,4 @@
-//! Jobs of workload logs in scenarios: when they come, how many tasks they have, how long those are.
+//! Tests of jobs of workload logs in scenarios: their arrivals, numbers of tasks and runtimes.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ use super::{
     past::{Lengths, PastJob},
 };
 
-/// The second job was cancelled, the last one was submitted before the third.
+/// A log in which the second job was cancelled, and the last one was submitted before the third.
 const LOG: &str = "; MaxProcs: 128
 1 1000 5 100 4 -1 -1 -1 -1 -1 1 -1 -1 -1 -1 -1 -1 -1
 2 1007 0 -1 4 -1 -1 -1 -1 -1 5 -1 -1 -1 -1 -1 -1 -1
@@ -19,7 +19,7 @@ const LOG: &str = "; MaxProcs: 128
 4 1010 0 20 1 -1 -1 -1 -1 -1 1 -1 -1 -1 -1 -1 -1 -1
 ";
 
-/// A folder with a log.
+/// A directory with a log.
 struct Folder(TempDir);
 
 impl Folder {
@@ -29,7 +29,7 @@ impl Folder {
         Folder(folder)
     }
 
-    /// A scenario in it with these entries of ada's jobs.
+    /// Reads a scenario in it with these entries of ada's jobs.
     fn read(&self, jobs: &str) -> Result<Scenario, Vec<String>> {
         let text = format!(
             "platforms: [{{name: a, nodes: 2, cores: 4}}]
@@ -76,7 +76,7 @@ fn jobs_of_a_log_come_as_they_came() {
     assert_eq!((scenario.n_jobs(), scenario.n_tasks()), (6, 12));
     let account = scenario.run(None).unwrap();
     assert_eq!(account.all().value(Measure::Tasks), Some(12.0));
-    // 5 s of docking on 1 core, what was logged on 2.
+    // 5 s of docking on 1 core, the logged runtimes on 2.
     let useful = 5.0 + 2.0 * (4.0 * 100.0 + 2.0 * 20.0 + 5.0 * 30.5);
     let busy = account.timelines[0].1.total() as f64 / 1e6;
     assert!((busy - useful).abs() < 1e-3, "{busy}, not {useful}");

@@ -1,4 +1,4 @@
-//! What the replay of a history keeps, and what it does not make up: order, estimates, files, platforms, policies.
+//! Tests of replays: they keep dependencies and estimates, and invent no files, platforms or policies.
 
 use std::convert::Infallible;
 
@@ -23,7 +23,7 @@ use super::{
     tests_of_history::{DAY, at, durable, request},
 };
 
-/// A manager of one platform with a pilot of four cores from 10 s on.
+/// A manager with one platform, with a pilot of four cores from 10 s on.
 fn one_platform() -> Durable {
     let mut state = durable();
     let node = NodeFacts { capacity: Resources::cores(4), ..state.pilots()[&PilotId(1)].node.clone() };
@@ -32,7 +32,7 @@ fn one_platform() -> Durable {
     state
 }
 
-/// Of one core and nothing else.
+/// A job with tasks of one core and no further needs.
 fn job(n_tasks: u64) -> JobRequest {
     let needs = TaskNeeds {
         resources: Resources::cores(1),
@@ -52,7 +52,7 @@ fn ran(index: u64, from: u64, to: u64) -> Decided {
     Decided { index, from: at(from), to: at(to), is_failure: false, pilot: PilotId(1) }
 }
 
-/// The jobs 11, 12, … at 2 s, and their tasks.
+/// Replays the jobs 11, 12, …, submitted at 2 s, with their tasks.
 fn played(mut state: Durable, jobs: &[(JobRequest, Vec<Decided>)], chosen: &[u64]) -> History {
     for (id, (request, _)) in (11..).zip(jobs) {
         state.apply(&Record::JobAccepted { job: JobId(id), request: request.clone(), at: at(2) });
@@ -91,7 +91,7 @@ fn stages_wait_for_each_other_as_they_did() {
     let alone = played(one_platform(), &stages(Edges::All), &[12]);
     assert_eq!(alone.left_out.n_jobs_apart, 1);
     check_near(makespan(&alone), 36.0);
-    // Of the first stage task 1 was cancelled, and task 2 takes longer than the others.
+    // Task 1 of the first stage was cancelled, and task 2 takes longer than the others.
     let first = vec![ran(0, 10, 20), ran(2, 10, 90)];
     let second = vec![ran(0, 20, 30), ran(2, 90, 100)];
     let same = [(job(3), first), (after(job(3), 11, Edges::Same), second)];
@@ -99,7 +99,7 @@ fn stages_wait_for_each_other_as_they_did() {
     assert_eq!(history.left_out.n_jobs_apart, 0);
     let account = history.scenario.run(None).unwrap();
     check_near(account.rows[0].value(Measure::Makespan).unwrap(), 96.0);
-    // Task 0 waits for its like alone: begun after 6, 6, 16 and 86 s.
+    // Each task waits only for the task of its index: starts after 6, 6, 16 and 86 s.
     check_near(account.rows[0].value(Measure::Wait).unwrap(), 28.5);
 }
 
@@ -128,7 +128,7 @@ fn no_transfer_of_files_is_made_up() {
     let needs = TaskNeeds { staging, ..job(1).needs };
     let tasks: Vec<Decided> = (0..40).map(|n| ran(n, 10 + n / 4, 11 + n / 4)).collect();
     let history = played(one_platform(), &[(JobRequest { needs, ..job(40) }, tasks)], &[11]);
-    // Each takes a second, four at a time, from 6 s on.
+    // Each task takes a second, four at a time, from 6 s on.
     check_near(makespan(&history), 16.0);
 }
 
@@ -163,7 +163,8 @@ fn reported(pilot: u64, done: &[u64], failed: &[u64]) -> Record {
     Record::Reported { pilot: PilotId(pilot), seq: 1, results: vec![result], at: at(40) }
 }
 
-/// With another platform on which all attempts at the tasks of job 11 failed, and one of the other's.
+/// A state with another platform, on which all attempts at the tasks of job 11 failed, and one of the first
+/// platform.
 fn with_a_bad_one(request: &JobRequest) -> Durable {
     let mut state = one_platform();
     let spec = state.platforms()[&PlatformId(1)].clone();
@@ -192,12 +193,12 @@ fn no_task_runs_again_where_none_has_ever_succeeded() {
     let names: Vec<_> = history.scenario.platforms.iter().map(|one| one.name.as_str()).collect();
     assert_eq!(names, ["cluster"]);
     check_near(makespan(&history), 9.0);
-    // What happened there is still told of the history.
+    // The pilots of that platform still count in the history.
     let account = history.scenario.run(None).unwrap();
     let then = account.rows.iter().find(|row| row.group == Group::History).unwrap();
     assert_eq!(then.value(Measure::Pilots), Some(2.0));
 
-    // Where another application has succeeded tasks may run, and it is said what is not known.
+    // Tasks may run where another application has succeeded; unknown runtimes are reported.
     let mut state = with_a_bad_one(&job(4));
     let other = JobRequest { application: "blast".into(), ..job(1) };
     state.apply(&Record::JobAccepted { job: JobId(12), request: other.clone(), at: at(2) });
@@ -217,7 +218,7 @@ fn what_fits_only_where_none_has_succeeded_is_left_out() {
     let jobs = [(job(4), tasks), (large, vec![failed])];
     let history = of(&state, &jobs, &[11, 12]);
     assert_eq!((history.left_out.n_tasks_only_there, history.scenario.n_tasks()), (1, 4));
-    // Alone it is all that is known.
+    // Alone it is the only known platform.
     let history = of(&state, &jobs, &[12]);
     assert_eq!((history.left_out.n_tasks_only_there, history.scenario.n_tasks()), (0, 1));
 }

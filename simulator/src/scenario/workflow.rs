@@ -6,17 +6,18 @@ use scheduler::{engine::interface::On, ids::JobId};
 
 use super::past::PastJob;
 
-/// Past jobs that come together.
+/// Past jobs that are submitted together.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Together {
-    /// By position, ascending.
+    /// The jobs by position, ascending.
     pub(super) jobs: Vec<usize>,
-    /// The place of each past job among all past ones in the order in which they come.
+    /// The place of each past job in the order of submission of all past jobs.
     places: Arc<[u64]>,
 }
 
 impl Together {
-    /// Another job, as one of these is told to wait for it, where so many jobs come before all past ones.
+    /// Returns the reference to another job on which one of these depends. `n_before`: number of jobs before
+    /// all past ones.
     pub(super) fn on(&self, other: usize, n_before: u64) -> On {
         match self.jobs.binary_search(&other) {
             Ok(at) => On::Stage(at),
@@ -25,7 +26,7 @@ impl Together {
     }
 }
 
-/// All past jobs, in the order in which they come.
+/// Groups all past jobs, in the order of their submission.
 pub(super) fn together(past: &[PastJob]) -> Vec<Together> {
     let mut all: Vec<Vec<usize>> = Vec::new();
     let mut known = BTreeMap::<JobId, usize>::new();

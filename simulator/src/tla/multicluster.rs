@@ -1,5 +1,5 @@
-//! Clusters behind one queue, first come first served, without backfilling: after all arrivals
-//! and ends of one instant the head of the queue is placed while it fits somewhere.
+//! Clusters behind one queue, first come first served, without backfilling: after all arrivals and ends of
+//! one instant, jobs at the head of the queue start as long as they fit somewhere.
 
 use std::{
     cmp::{Ordering, Reverse},
@@ -10,28 +10,29 @@ use scheduler::policy::placement::{Platform, Request, Running, Scene};
 
 use super::workload::{Job, Workload};
 
-/// Runtimes below this do not count as short, in seconds.
+/// Runtimes below this count as this in the slowdown, in seconds.
 const SLOWDOWN_BOUND: f64 = 10.0;
 
 /// A cluster.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cluster {
-    /// Processors.
+    /// Number of processors.
     pub cores: u64,
-    /// A job's runtime is divided by it; positive.
+    /// The divisor of a job's runtime; positive.
     pub speed: f64,
 }
 
-/// What came of a workload.
+/// The result of a workload.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outcome {
-    /// ATT: from submission to end, mean over jobs, in seconds.
+    /// ATT: mean time from submission to end of a job, in seconds.
     pub average_turnaround: f64,
-    /// AQL: jobs in the queue, mean over time from the first submission to the last end.
+    /// AQL: mean number of jobs in the queue, over the time from the first submission to the last end.
     pub average_queue_length: f64,
-    /// Turnaround over runtime at speed 1, at least 1, runtimes below ten seconds counted as ten; mean over jobs.
+    /// Mean over jobs of turnaround divided by runtime at speed 1, at least 1; runtimes below ten seconds
+    /// count as ten.
     pub bounded_slowdown: f64,
-    /// From the first submission to the last end, in seconds.
+    /// Time from the first submission to the last end, in seconds.
     pub makespan: f64,
 }
 
@@ -39,9 +40,9 @@ pub struct Outcome {
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[error("found a job of {cores} processors, expected at most {most}, those of the largest cluster")]
 pub struct TooLarge {
-    /// What it needs.
+    /// Number of processors that the job needs.
     pub cores: u64,
-    /// What there is.
+    /// Number of processors of the largest cluster.
     pub most: u64,
 }
 
@@ -60,8 +61,8 @@ impl PartialOrd for End {
     }
 }
 
-/// Runs a workload. `decide` answers as `Placement::place` does; plans for later jobs are kept while the jobs
-/// they are for can start where they say, and dropped with all behind them otherwise.
+/// Runs a workload. `decide` answers as `Placement::place` does; plans for later jobs are kept while these
+/// jobs can start where the plan says, and dropped with all later ones otherwise.
 pub fn simulate(
     workload: &Workload,
     clusters: &[Cluster],
@@ -80,16 +81,16 @@ struct World<'a, D> {
     jobs: &'a [Job],
     clusters: &'a [Cluster],
     decide: D,
-    /// As placement sees them; the queue is `requests[n_started..n_submitted]`.
+    /// The jobs in the form of placement; the queue is `requests[n_started..n_submitted]`.
     requests: Vec<Request>,
     n_started: usize,
     n_submitted: usize,
     platforms: Vec<Platform>,
     running: Vec<Running>,
-    /// Whose the entries of `running` are, and where each job's is.
+    /// The jobs of the entries of `running`, and the entry of each job.
     runners: Vec<usize>,
     places: Vec<usize>,
-    /// Real ends, of jobs.
+    /// Real ends of jobs.
     ends: BinaryHeap<Reverse<End>>,
     ended_at: Vec<f64>,
     plan: VecDeque<usize>,
@@ -121,7 +122,7 @@ impl<'a, D: FnMut(&Scene<'_>) -> Vec<usize>> World<'a, D> {
         }
     }
 
-    /// All of the next instant; false: there is none.
+    /// Handles all events of the next instant. Returns false if there is none.
     fn step(&mut self) -> bool {
         let submission = self.jobs.get(self.n_submitted).map(|job| job.submitted_at);
         let end = self.ends.peek().map(|end| end.0.0);
@@ -142,7 +143,7 @@ impl<'a, D: FnMut(&Scene<'_>) -> Vec<usize>> World<'a, D> {
         true
     }
 
-    /// Where the head of the queue goes, by the plan while that holds.
+    /// Returns the cluster for the head of the queue, by the plan while it is valid.
     fn next_place(&mut self) -> Option<usize> {
         let has_room = |platform: &Platform| platform.n_free >= self.requests[self.n_started].cores;
         if !self.platforms.iter().any(has_room) {

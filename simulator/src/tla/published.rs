@@ -1,4 +1,4 @@
-//! What paper 001 publishes of its results.
+//! The results that paper 001 publishes.
 
 /// The heterogeneities of table 4, in the order of all columns.
 pub const HETEROGENEITIES: [f64; 3] = [0.0, 0.1, 0.2];
@@ -11,10 +11,11 @@ pub const LOADS_BEFORE: [(&str, f64); 2] = [("D1", 0.34), ("D2", 0.17)];
 /// A workload and its part of table 4.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
-    /// As in the paper.
+    /// The name in the paper.
     pub name: &'static str,
-    /// How much shorter the average turnaround time of TLA is than that of the best of BF, FF and AI2, in
-    /// percent, by load and heterogeneity. The copy of the paper was damaged; the low row is the least certain.
+    /// By how much the average turnaround time of TLA is shorter than that of the best of BF, FF and AI2, in
+    /// percent, by load and heterogeneity. The copy of the paper was damaged; the low row is the least
+    /// certain.
     pub improvement: [[f64; 3]; 3],
 }
 
@@ -34,7 +35,9 @@ pub const TABLE_4: [Row; 12] = [
     Row { name: "F2", improvement: [[19.0, 2.0, 2.0], [80.0, 80.0, 77.0], [43.0, 45.0, 42.0]] },
 ];
 
-/// What a simulation depth of 160 keeps of the gain of the whole queue over depth 1 (workload A1), in percent.
+/// The part of the gain of the whole queue over depth 1 that a simulation depth of 160 keeps (workload A1),
+/// in percent.
 pub const GAIN_AT_160: f64 = 80.0;
-/// Decisions that differ from those of depth 1 (workload A1 at high load): differing, of so many.
+/// Decisions that differ from those of depth 1 (workload A1 at high load): number of different ones, and of
+/// all.
 pub const DIFFERING: (u64, u64) = (1_101, 23_952);

@@ -1,18 +1,19 @@
-//! How unequal clusters are: speeds drawn for a given heterogeneity SH, the variance of speed.
+//! The inequality of clusters: speeds drawn for a given heterogeneity SH, the variance of speed.
 
 use scheduler::rng::Rng;
 
 use crate::draw;
 
-/// Slower than this no cluster is. The paper gives no bound; chosen.
+/// The least speed of a cluster. The paper gives no bound; chosen.
 const SPEED_MIN: f64 = 0.1;
-/// So often speeds are drawn anew before the heterogeneity is taken for impossible.
+/// Number of draws before the heterogeneity counts as impossible.
 const N_TRIES: u32 = 100_000;
 
-/// Speeds of clusters with so many cores each: their mean over cores is 1, so that the load is what it is on
-/// equal clusters, and their mean squared difference from 1 is `heterogeneity`. All but two are drawn from a
-/// normal distribution, the last two solve the two equations; drawn anew while these have no real solution or
-/// a speed is not above 0.1. `None`: there are fewer than two clusters, or no such speeds were found.
+/// Draws speeds of clusters with these numbers of cores. Their mean over cores is 1, so that the load is the
+/// same as on equal clusters, and their mean squared difference from 1 is `heterogeneity`. All but two are
+/// drawn from a normal distribution, the last two solve the two equations; all are drawn anew while these
+/// have no real solution or a speed is not above 0.1. `None`: there are fewer than two clusters, or no such
+/// speeds were found.
 pub fn draw_speeds(cores: &[u64], heterogeneity: f64, luck: &mut Rng) -> Option<Vec<f64>> {
     if heterogeneity == 0.0 {
         return Some(vec![1.0; cores.len()]);
@@ -26,13 +27,13 @@ fn try_speeds(cores: &[u64], heterogeneity: f64, luck: &mut Rng) -> Option<Vec<f
     let mut offs: Vec<f64> = drawn.iter().map(|_| heterogeneity.sqrt() * draw::normal(luck)).collect();
     let rest = -offs.iter().zip(drawn).map(|(off, cores)| off * *cores as f64).sum::<f64>();
     let square = cores.len() as f64 * heterogeneity - offs.iter().map(|off| off * off).sum::<f64>();
-    // n x + m y = rest and x² + y² = square: y from the first into the second.
+    // n x + m y = rest and x² + y² = square: the y of the first, put into the second.
     let (a, b, c) = (n * n + m * m, -2.0 * n * rest, rest * rest - m * m * square);
     let root = (b * b - 4.0 * a * c).sqrt();
     let x = (-b + root) / (2.0 * a);
     offs.extend([x, (rest - n * x) / m]);
     let speeds: Vec<f64> = offs.iter().map(|off| 1.0 + off).collect();
-    // A root that is not real is NaN, which is above nothing.
+    // A root that is not real is NaN, which is greater than nothing.
     speeds.iter().all(|speed| *speed > SPEED_MIN).then_some(speeds)
 }
 

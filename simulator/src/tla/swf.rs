@@ -1,5 +1,5 @@
-//! Logs in the Standard Workload Format (Chapin et al., 1999; version 2.2): a line a job, 18 numbers, -1 for
-//! what is not known, comments behind semicolons. Plain or compressed by gzip.
+//! Logs in the Standard Workload Format (Chapin et al., 1999; version 2.2): a line for each job, 18 numbers,
+//! -1 for an unknown value, comments behind semicolons. Plain or compressed by gzip.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -34,43 +34,43 @@ const FIELDS: [&str; 18] = [
     "think time",
 ];
 
-/// No job of a log comes later, in seconds: some 300 years. A simulation in which time is a float would stand still
-/// at a much larger one.
+/// The latest submission of a job in a log, in seconds: some 300 years. A simulation with time as a float
+/// would stand still at a much larger time.
 const SUBMIT_S_MAX: f64 = 1e10;
-/// No job of a log runs longer, in seconds: 5 years. A simulation takes longer the more days it has, and one of
-/// centuries seems to have no end.
+/// The longest runtime of a job in a log, in seconds: 5 years. A simulation takes longer the more days it
+/// has, and one of centuries would seem endless.
 const RUNTIME_S_MAX: f64 = 157_680_000.0;
-/// No job that ran was submitted so many seconds before or after another one: 30 years, for the same reason.
+/// The longest time between submissions of jobs that ran, in seconds: 30 years, for the same reason.
 const LOG_S_MAX: f64 = 946_080_000.0;
 
-/// The place of the status.
+/// The index of the status field.
 const STATUS: usize = 10;
 
-/// The statuses of parts of jobs: to be continued, the last one, and the last one of a job that failed.
+/// The statuses of parts of jobs: to be continued, the last part, and the last part of a job that failed.
 const PARTIAL: [&str; 3] = ["2", "3", "4"];
 
-/// A log.
+/// A parsed log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Log {
     /// Jobs that ran for some time on some processors.
     pub workload: Workload,
-    /// Other lines: cancelled before they started, or without a size.
+    /// Number of other lines: jobs that were cancelled before they started, or without a size.
     pub n_skipped: u64,
     /// `MaxProcs` of the header, else `MaxNodes`.
     pub n_cores: Option<u64>,
-    /// `MaxJobs` of the header; more than there are lines: the file is a part of the log.
+    /// `MaxJobs` of the header; if there are fewer lines, the file is a part of the log.
     pub n_announced: Option<u64>,
 }
 
-/// Why a log cannot be used.
+/// The reason why a log cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Trouble {
-    /// There is no such file, or not for us.
+    /// The file does not exist or cannot be opened.
     #[error("{}: found no file that can be opened ({cause}); check the path", path.display())]
     Unopened {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's message.
         cause: io::Error,
     },
     /// The file is not text, or ends within its compressed stream.
@@ -78,9 +78,9 @@ pub enum Trouble {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Where it stopped, from 1.
+        /// The line of the error, from 1.
         line: u64,
-        /// What the system says.
+        /// The system's message.
         cause: io::Error,
     },
     /// A line without all its fields: most often the last one of a file that was cut off.
@@ -91,23 +91,23 @@ pub enum Trouble {
     CutOff {
         /// The file.
         path: PathBuf,
-        /// From 1.
+        /// The line, from 1.
         line: u64,
-        /// How many fields there are.
+        /// Number of fields.
         found: usize,
     },
-    /// A field that is not what it should be.
+    /// A field has an invalid value.
     #[error("{}:{line}: field {} ({}): found `{found}`; write {expected}", path.display(), field + 1, FIELDS[*field])]
     Field {
         /// The file.
         path: PathBuf,
-        /// From 1.
+        /// The line, from 1.
         line: u64,
-        /// From 0.
+        /// The field, from 0.
         field: usize,
-        /// What stands there.
+        /// The invalid value.
         found: String,
-        /// What would be right.
+        /// The right form.
         expected: &'static str,
     },
     /// A log without any job that ran.
@@ -118,7 +118,7 @@ pub enum Trouble {
     },
 }
 
-/// What may be wrong with a file that cannot be read.
+/// Returns a hint to the cause of an unreadable file.
 fn hint_of(cause: &io::Error) -> &'static str {
     match cause.kind() {
         io::ErrorKind::UnexpectedEof => "is the file cut off here?",
@@ -127,19 +127,19 @@ fn hint_of(cause: &io::Error) -> &'static str {
     }
 }
 
-/// What a file of gzip begins with.
+/// The first bytes of a gzip file.
 const GZIP_MARK: &[u8] = b"\x1f\x8b";
 
-/// Reads a log, whether compressed or not, whatever its name. Estimates are taken to be the runtimes.
+/// Reads a log, compressed or not, whatever its name. Estimates are set to the runtimes.
 pub fn read(path: &Path) -> Result<Log, Trouble> {
     let file = File::open(path).map_err(|cause| Trouble::Unopened { path: path.to_owned(), cause })?;
     let mut file = BufReader::new(file);
-    // What cannot be read is told by whoever reads on.
+    // The parser reports a read error.
     let is_compressed = file.fill_buf().is_ok_and(|start| start.starts_with(GZIP_MARK));
     if is_compressed { parse(path, MultiGzDecoder::new(file)) } else { parse(path, file) }
 }
 
-/// Reads a log from these bytes; `path` is named in errors.
+/// Reads a log from these bytes; errors name `path`.
 pub fn parse(path: &Path, bytes: impl Read) -> Result<Log, Trouble> {
     let mut log = Log { workload: Workload::new(Vec::new()), n_skipped: 0, n_cores: None, n_announced: None };
     let (mut jobs, mut parts, mut first_at) = (Vec::new(), Parts::default(), None);
@@ -153,7 +153,7 @@ pub fn parse(path: &Path, bytes: impl Read) -> Result<Log, Trouble> {
             break;
         }
         let raw = if line == 1 { raw.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&raw) } else { &raw };
-        // Comments of old logs have names in Latin-1; fields are digits.
+        // Comments of old logs contain names in Latin-1; fields are digits.
         let text = String::from_utf8_lossy(raw);
         if let Some(comment) = text.trim_start().strip_prefix(';') {
             log.hear(comment);
@@ -180,15 +180,15 @@ pub fn parse(path: &Path, bytes: impl Read) -> Result<Log, Trouble> {
     Ok(log)
 }
 
-/// Spreadsheets and editors of Windows put it in front of a file.
+/// The byte order mark, which spreadsheets and Windows editors put in front of a file.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Parts of jobs that were interrupted and continued.
 #[derive(Default)]
 struct Parts {
-    /// The numbers of jobs that have a line of their own, which says all of them.
+    /// The numbers of jobs that have a line for the whole job.
     whole: HashSet<String>,
-    /// What the parts of each other job come to.
+    /// The sums of the parts of each other job.
     sums: HashMap<String, Job>,
 }
 
@@ -212,7 +212,7 @@ impl Parts {
         }
     }
 
-    /// Jobs of which only the parts have lines, in the order of their submission.
+    /// Returns the jobs that have only lines for their parts, in the order of their submission.
     fn jobs(self) -> Vec<Job> {
         let Parts { whole, sums } = self;
         let alone = sums.into_iter().filter(|(number, _)| !whole.contains(number));
@@ -225,7 +225,7 @@ impl Parts {
 }
 
 impl Log {
-    /// A comment of the header: `Word: value`.
+    /// Reads a comment of the header: `Word: value`.
     fn hear(&mut self, comment: &str) {
         let Some((word, value)) = comment.split_once(':') else { return };
         let value = value.split_whitespace().next().and_then(|value| value.parse().ok());
@@ -245,13 +245,13 @@ struct Place<'a> {
     line: u64,
 }
 
-/// What a line says.
+/// The content of a line.
 struct Found<'t> {
     /// The job's number.
     number: &'t str,
-    /// It is a part of a job that other lines are of, too.
+    /// Whether it is a part of a job that has other lines, too.
     is_part: bool,
-    /// `None`: it never ran.
+    /// The job; `None`: it never ran.
     job: Option<Job>,
 }
 
@@ -261,7 +261,7 @@ impl Place<'_> {
         if fields.len() < FIELDS.len() {
             return Err(Trouble::CutOff { path: self.path.to_owned(), line: self.line, found: fields.len() });
         }
-        // Fields that nothing is made of may hold anything.
+        // Unused fields may hold anything.
         let (submitted_at, runtime) = (self.number(&fields, 1)?, self.number(&fields, 3)?);
         if submitted_at < 0.0 {
             return Err(self.trouble(&fields, 1, "0 or more seconds"));
@@ -356,7 +356,7 @@ mod tests {
         assert_eq!(read(&whole).unwrap().workload.jobs(), [job(0.0, 4, 100.0), job(10.0, 4, 7.0)]);
         let before = [part(1, 0, 40, 2), part(1, 50, 60, 4), part(1, 0, 100, 0)].concat();
         assert_eq!(read(&before).unwrap().workload.jobs(), [job(0.0, 4, 100.0)]);
-        // Without a line of its own it is what its parts come to.
+        // Without a line of its own the job is the sum of its parts.
         let alone = [part(3, 20, 1, 1), part(1, 0, 40, 2), part(1, 50, 60, 3)].concat();
         let log = read(&alone).unwrap();
         assert_eq!(log.workload.jobs(), [job(0.0, 4, 100.0), job(20.0, 4, 1.0)]);
@@ -439,7 +439,7 @@ mod tests {
         let error = read(&bytes[..bytes.len() / 2]).unwrap_err();
         assert!(matches!(error, Trouble::Unreadable { .. }), "{error}");
         assert!(error.to_string().ends_with("; is the file cut off here?"), "{error}");
-        // Whatever they are called.
+        // The files may have any names.
         let folder = tempfile::tempdir().unwrap();
         for (name, bytes) in [("packed.swf", &bytes[..]), ("plain.swf.gz", LOG.as_bytes())] {
             let path = folder.path().join(name);

@@ -7,13 +7,13 @@ use crate::draw;
 /// A rigid parallel job.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Job {
-    /// In seconds.
+    /// When it was submitted, in seconds.
     pub submitted_at: f64,
-    /// Processors, all on one cluster.
+    /// Number of processors, all on one cluster.
     pub cores: u64,
-    /// How long it runs on a cluster of speed 1, in seconds.
+    /// The runtime on a cluster of speed 1, in seconds.
     pub runtime: f64,
-    /// How long it is thought to run there, in seconds.
+    /// The estimated runtime there, in seconds.
     pub estimate: f64,
 }
 
@@ -24,24 +24,24 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// Of these; those submitted at the same time keep their order.
+    /// Makes a workload of these jobs; jobs submitted at the same time keep their order.
     pub fn new(mut jobs: Vec<Job>) -> Workload {
         jobs.sort_by(|a, b| a.submitted_at.total_cmp(&b.submitted_at));
         Workload { jobs }
     }
 
-    /// In the order of their submission.
+    /// Returns the jobs in the order of their submission.
     pub fn jobs(&self) -> &[Job] {
         &self.jobs
     }
 
-    /// Without the jobs that need more processors than this.
+    /// Returns the workload without the jobs that need more than `n_cores` processors.
     pub fn up_to(&self, n_cores: u64) -> Workload {
         Workload { jobs: self.jobs.iter().filter(|job| job.cores <= n_cores).copied().collect() }
     }
 
-    /// The system load SL: work over what so many processors of speed 1 could do from the first
-    /// submission to the last. 0 when no time passes.
+    /// Returns the system load SL: the work divided by the capacity of `n_cores` processors of speed 1 from
+    /// the first submission to the last. 0 if no time passes.
     pub fn load(&self, n_cores: u64) -> f64 {
         let (Some(first), Some(last)) = (self.jobs.first(), self.jobs.last()) else { return 0.0 };
         let work: f64 = self.jobs.iter().map(|job| job.runtime * job.cores as f64).sum();
@@ -49,7 +49,7 @@ impl Workload {
         if duration > 0.0 { work / duration / n_cores as f64 } else { 0.0 }
     }
 
-    /// With all runtimes and estimates multiplied so that the load is this; as it is when there is none.
+    /// Returns the workload with all runtimes and estimates scaled to this load; unchanged if its load is 0.
     pub fn at_load(&self, load: f64, n_cores: u64) -> Workload {
         let now = self.load(n_cores);
         let factor = if now > 0.0 { load / now } else { 1.0 };
@@ -58,7 +58,8 @@ impl Workload {
         Workload { jobs: self.jobs.iter().map(scaled).collect() }
     }
 
-    /// The f-model of wrong estimates: each estimate is drawn evenly between the runtime and `f` times the runtime.
+    /// Applies the f-model of wrong estimates: each estimate is drawn uniformly between the runtime and `f`
+    /// times the runtime.
     pub fn with_estimates(&self, f: f64, seed: u64) -> Workload {
         let mut luck = Rng::of(seed, &[f.to_bits()]);
         let mut judged =

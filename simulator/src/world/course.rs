@@ -2,9 +2,9 @@
 
 use scheduler::{pilot::Ending, results::FailureKind, time::Span};
 
-/// What becomes of an attempt at a task if nobody interferes.
+/// The course of an attempt at a task if nothing interferes.
 pub(crate) struct Course {
-    /// How long it lasts.
+    /// The runtime.
     pub(crate) span: Span,
     pub(crate) ending: Ending,
     /// Whether its pilot dies in the middle of it.

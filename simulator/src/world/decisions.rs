@@ -1,12 +1,12 @@
-//! A hash of all that a seed's manager decided, by which two builds are compared: a change that should change no
-//! behaviour changes none of them.
+//! A hash of all decisions of a seed's manager, by which two builds are compared: a change that should not
+//! change the behaviour must not change the hash.
 
 use std::io;
 
 use scheduler::{engine::record::Record, time::Time};
 
-/// FNV-1a with 64 bits (Fowler, Noll and Vo): the same on every machine and in every version of Rust. Takes records as
-/// the store has them, so that a new name of a type in the code changes nothing.
+/// FNV-1a with 64 bits (Fowler, Noll and Vo): the same on every machine and in every version of Rust. It
+/// hashes records in the form of the store, so that a renamed type in the code changes nothing.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Decisions(u64);
 
@@ -17,7 +17,7 @@ impl Default for Decisions {
 }
 
 impl Decisions {
-    /// Adds a record and the time at which it was kept.
+    /// Adds a record and the time at which it became durable.
     pub(super) fn add(&mut self, now: Time, record: &Record) {
         serde_json::to_writer(self, &(now, record)).expect("a record can be written as JSON");
     }

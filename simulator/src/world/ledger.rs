@@ -1,4 +1,4 @@
-//! What is added up while a scenario runs: for each job, platform and user, never for each task.
+//! The sums that are kept while a scenario runs: for each job, platform and user, never for each task.
 
 use std::{collections::BTreeMap, ops::AddAssign};
 
@@ -10,22 +10,22 @@ use scheduler::{
 
 use super::timeline::Timeline;
 
-/// Shorter tasks count as so long in the slowdown, or the shortest ones would decide it (Feitelson and
-/// Rudolph, 1998).
+/// Shorter tasks count as this long in the slowdown; otherwise the shortest ones would dominate it (Feitelson
+/// and Rudolph, 1998).
 const SLOWDOWN_BOUND: Span = Span::from_secs(10);
 
 /// Sums over tasks.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tally {
-    /// Tasks that succeeded.
+    /// Number of tasks that succeeded.
     pub n_done: u64,
-    /// Tasks that failed for good.
+    /// Number of tasks that failed for good.
     pub n_failed: u64,
-    /// Processes of tasks.
+    /// Number of processes of tasks.
     pub n_executions: u64,
-    /// From a job's submission to the beginning of the attempt that counts, microseconds.
+    /// Microseconds from a job's submission to the start of the attempt that counts.
     pub waited_us: u128,
-    /// Bounded slowdown of tasks, summed up.
+    /// Sum of the bounded slowdowns of tasks.
     pub slowdown: f64,
     /// Core-microseconds of the attempts that count.
     pub useful: u128,
@@ -48,20 +48,20 @@ impl AddAssign<&Tally> for Tally {
     }
 }
 
-/// A job as the scenario has it, and what became of it.
+/// A job of the scenario, and its results.
 #[derive(Clone, Debug)]
 pub struct JobAccount {
     /// Its number in the scenario.
     pub number: u64,
-    /// By position.
+    /// The user, by position.
     pub user: usize,
-    /// By position.
+    /// The application, by position.
     pub application: usize,
-    /// Tasks in all.
+    /// Number of tasks.
     pub n_tasks: u64,
     /// When its user first sent it.
     pub submitted: Time,
-    /// Its tasks.
+    /// The sums over its tasks.
     pub tally: Tally,
     cores: u32,
     n_open: u64,
@@ -78,7 +78,7 @@ impl JobAccount {
         JobAccount { number, user, application, n_tasks, submitted, tally, cores, n_open: n_tasks }
     }
 
-    /// A task of it succeeded; gives what that adds.
+    /// Adds a task of it that succeeded; returns the added sums.
     pub(crate) fn succeeded(&mut self, (from, to): (Time, Time)) -> Tally {
         let (waited, wall) = (from.since(self.submitted), to.since(from));
         let bound = wall.max(SLOWDOWN_BOUND).as_secs_f64();
@@ -92,7 +92,7 @@ impl JobAccount {
         })
     }
 
-    /// A task of it failed for good; gives what that adds.
+    /// Adds a task of it that failed for good; returns the added sums.
     pub(crate) fn failed(&mut self, at: Time) -> Tally {
         self.ended(Tally { n_failed: 1, last_end: Some(at), ..Tally::default() })
     }
@@ -104,18 +104,18 @@ impl JobAccount {
     }
 }
 
-/// What became of a platform.
+/// The results of a platform.
 #[derive(Clone, Debug)]
 pub struct PlatformAccount {
-    /// Tasks that ran there.
+    /// The sums over tasks that ran there.
     pub tally: Tally,
-    /// Batch jobs that began.
+    /// Number of batch jobs that began.
     pub n_batch_jobs: u64,
-    /// How long they had waited together, microseconds.
+    /// The sum of their queue waits, in microseconds.
     pub queued_us: u128,
-    /// Pilot-microseconds of those that have ended.
+    /// Microseconds of pilots that have ended.
     pub held_us: u128,
-    /// The most cores busy at once.
+    /// The largest number of cores busy at once.
     pub busy_cores_max: u32,
     /// Busy cores over time.
     pub timeline: Timeline,
@@ -126,14 +126,14 @@ pub struct PlatformAccount {
     live_since: Time,
 }
 
-/// Everything that is added up.
+/// All sums.
 #[derive(Clone, Debug)]
 pub struct Ledger {
-    /// By number in the scenario.
+    /// The jobs, by number in the scenario.
     pub jobs: Vec<JobAccount>,
-    /// In the scenario's order.
+    /// The platforms, in the scenario's order.
     pub platforms: Vec<PlatformAccount>,
-    /// When the first job came.
+    /// When the first job arrived.
     pub begin: Time,
     numbers: BTreeMap<JobId, usize>,
     allocations: BTreeMap<AllocationId, usize>,
@@ -144,7 +144,7 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Of jobs that are to come.
+    /// Makes the ledger of jobs that will arrive.
     pub(crate) fn new(jobs: Vec<JobAccount>, n_platforms: usize) -> Ledger {
         let begin = jobs.iter().map(|job| job.submitted).min().unwrap_or_default();
         let platform = PlatformAccount {
@@ -177,24 +177,24 @@ impl Ledger {
         self.n_open == 0
     }
 
-    /// Tasks that have ended, and all.
+    /// Returns the number of ended tasks, and of all tasks.
     pub(super) fn n_ended(&self) -> (u64, u64) {
         (self.n_tasks - self.n_open, self.n_tasks)
     }
 
-    /// The first jobs, so many at most, that were taken and are not over, each with its open tasks.
+    /// Returns the first `n_max` accepted jobs that have not ended, each with its number of open tasks.
     pub(super) fn open_jobs(&self, n_max: usize) -> Vec<(JobId, u64)> {
         let known =
             self.numbers.iter().filter_map(|(id, number)| Some((*id, self.jobs.get(*number)?.n_open)));
         known.filter(|(_, n_open)| *n_open > 0).take(n_max).collect()
     }
 
-    /// Processes of tasks.
+    /// Returns the number of processes of tasks.
     pub(super) fn n_executions(&self) -> u64 {
         self.n_executions
     }
 
-    /// The scenario's job of that number of the engine's.
+    /// Returns the scenario's job with this number of the engine.
     pub(super) fn job(&self, job: JobId) -> Option<&JobAccount> {
         self.jobs.get(*self.numbers.get(&job)?)
     }
@@ -214,7 +214,7 @@ impl Ledger {
         platform.busy_cores_max = platform.busy_cores_max.max(platform.busy_cores);
     }
 
-    /// A process of a task is over, however it ended.
+    /// Adds a process of a task that ended, in any way.
     pub(super) fn task_ended(&mut self, site: usize, task: TaskId, cores: u32, (from, to): (Time, Time)) {
         let busy = u128::from(to.since(from).0) * u128::from(cores);
         if let Some(job) = self.job_mut(task.job) {
@@ -240,12 +240,12 @@ impl Ledger {
         platform.n_live -= 1;
     }
 
-    /// All is over.
+    /// Closes the sums at the end of the run.
     pub(super) fn closed(&mut self, now: Time) {
         self.platforms.iter_mut().for_each(|platform| platform.count_held(now));
     }
 
-    /// A record became durable.
+    /// Adds a record that became durable.
     pub(super) fn kept(&mut self, record: &Record) {
         match record {
             Record::JobAccepted { job, request, .. } => {
@@ -274,7 +274,7 @@ impl Ledger {
 
     fn reported(&mut self, site: usize, result: &JobResult, at: Time) {
         for (_, _, usage) in result.successes.attempts() {
-            // In scenarios pilots tell the time of the world.
+            // In scenarios the clocks of pilots show the time of the world.
             let from = Time(usage.started_us);
             self.succeeded(site, result.job, (from, from + Span(usage.wall_us)));
         }

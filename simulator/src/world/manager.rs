@@ -1,4 +1,4 @@
-//! The manager's process: an engine, a disk that keeps what was committed, and moments to die in.
+//! The manager's process: an engine, a disk with the committed records, and moments to die in.
 
 use std::collections::BTreeMap;
 
@@ -21,13 +21,13 @@ use super::{
 };
 use crate::auditor::{Auditor, Violation};
 
-/// The engine checks itself after so many events, after each one that is traced, before it dies and at the end: after
-/// all of them it would take a quarter of the time.
+/// The engine checks itself after this many events, after each one that is traced, before it dies and at the
+/// end: a check after every event would take a quarter of the time.
 const EVENTS_PER_CHECK: u64 = 4;
 
 #[derive(Default)]
 pub(super) struct Manager {
-    /// None while the process is not there.
+    /// `None` while the process does not exist.
     pub(super) engine: Option<Engine>,
     pub(super) epoch: u64,
     pub(super) n_events: u64,
@@ -35,21 +35,21 @@ pub(super) struct Manager {
     inbox: Vec<Event>,
     is_at_work: bool,
     alarm: Option<Time>,
-    /// Whose pulls they are that are not answered.
+    /// The pilots of the pulls that are not answered.
     pulls: BTreeMap<RequestId, PilotId>,
-    /// Its process does nothing before this time.
+    /// The process does nothing before this time.
     stalled_until: Time,
-    /// The worker of each site, where they do one thing after the other.
+    /// The worker of each site, if they work on one request at a time.
     pub(super) workers: BTreeMap<usize, Worker>,
 }
 
-/// Where in a commit the manager dies.
+/// The point in a commit at which the manager dies.
 enum Death {
     /// The records are not on the disk: the append failed, was torn, or was never synced.
     BeforeCommit,
-    /// They are, and nobody has been told.
+    /// The records are on the disk, and no effect has left.
     AfterCommit,
-    /// Some have been told.
+    /// Some effects have left.
     AmidEffects(usize),
 }
 
@@ -91,14 +91,14 @@ impl World<'_> {
         self.after(absence, Happening::ManagerStarts);
     }
 
-    /// Panics when one of the engine's own rules is broken.
+    /// Checks the engine's invariants. Panics if one is broken.
     pub(super) fn check_engine(&self) {
         if let (Some(engine), Some(_)) = (&self.manager.engine, &self.auditor) {
             engine.check_invariants();
         }
     }
 
-    /// What arrives waits, and so do its clients.
+    /// Lets the manager stand still: arriving messages wait, and so do their senders.
     pub(super) fn manager_stalls(&mut self, span: Span) {
         if self.manager.engine.is_some() && self.manager.stalled_until <= self.now {
             self.manager.stalled_until = self.now + span;
@@ -108,7 +108,7 @@ impl World<'_> {
 
     pub(super) fn arrives(&mut self, event: Event, epoch: Option<u64>) {
         if self.manager.engine.is_none() || epoch.is_some_and(|epoch| epoch != self.manager.epoch) {
-            // A refused connection, or an answer to a worker that is not there any more.
+            // The connection is refused, or the answer's worker does not exist any more.
             let asker = request_of(&event).and_then(|request| self.asked.remove(&request));
             return asker.into_iter().for_each(|asker| self.unanswered(asker));
         }
@@ -135,7 +135,7 @@ impl World<'_> {
         }
     }
 
-    /// Handles what has arrived, commits it together, and performs the effects.
+    /// Handles all arrived events, commits them together, and performs the effects.
     pub(super) fn manager_works(&mut self) -> Held {
         if self.manager.stalled_until > self.now {
             let span = self.manager.stalled_until.since(self.now);
@@ -185,7 +185,7 @@ impl World<'_> {
         }
         let mut is_over = false;
         for Step { records, effects } in steps {
-            // What is told is held against what was decided until then, not against what came after it.
+            // Effects are checked against the decisions until then, not against later ones.
             self.note(|_| format!("kept {records:?}"));
             if let Some(auditor) = &mut self.auditor {
                 records.iter().for_each(|record| self.decisions.add(now, record));
@@ -207,7 +207,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Whether anybody will ever read it.
+    /// Returns whether the disk will ever be read.
     fn is_disk_needed(&self) -> bool {
         let can_die = self.plan.rates.commit_dies > 0 || !self.plan.manager_deaths.is_empty();
         self.auditor.is_some() || can_die
@@ -231,7 +231,7 @@ impl World<'_> {
                 self.audit_answer(request, &answer)?;
                 return self.deliver(request, answer);
             }
-            // Whatever happens to messages, no pilot says what cannot be.
+            // Messages may be lost or doubled, but pilots never report impossible facts.
             Effect::Notify(Notice::PilotDoubted { pilot, what }) if self.auditor.is_some() => {
                 return Err(Violation(format!("pilot {pilot} is not believed: {what}")));
             }
@@ -263,7 +263,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// A site says how busy it is, or says nothing; of queues of scenarios nobody knows.
+    /// Lets a site tell its load, or not; loads of a scenario's queues are unknown.
     fn loaded(&mut self, platform: PlatformId) {
         if self.scene.is_some() || self.luck.one_in(3) {
             return;
@@ -299,7 +299,7 @@ impl World<'_> {
         }
     }
 
-    /// What is in memory is what the disk says: there is one state machine and not two.
+    /// Checks that the state in memory equals the replayed records: there is one state machine and not two.
     pub(super) fn compare_with_disk(&self) -> Held {
         if self.auditor.is_none() {
             return Ok(());
@@ -317,7 +317,7 @@ impl World<'_> {
         Err(Violation(format!("live state is not what its records say: {live} where they say {replayed}")))
     }
 
-    /// A reader asks, when all is over, what became of every task.
+    /// Asks at the end for the results of every task, as a reader does.
     pub(super) fn ask_at_the_end(&mut self) -> Held {
         for job in self.auditor.as_ref().map(Auditor::jobs).unwrap_or_default() {
             let mut ask = |filter| self.tasks_in(job, filter);
@@ -335,7 +335,7 @@ impl World<'_> {
         let event = Event::Asked { request, query: Query::TasksIn(job, filter) };
         let engine = self.manager.engine.as_mut().ok_or_else(|| Violation("no manager".into()))?;
         let step = engine.handle(self.now, event);
-        // A question is a moment like any other: a pilot may have been silent for too long by now.
+        // A query is an event like others: a pilot may have been silent for too long by now.
         self.manager.disk.extend(step.records);
         let found = step.effects.into_iter().find_map(|effect| match effect {
             Effect::Answer { answer: Answer::Tasks(tasks), .. } => Some(tasks),
@@ -345,7 +345,8 @@ impl World<'_> {
     }
 }
 
-/// Whether that request of a pilot was refused because its session had ended: nothing of what it says is heard.
+/// Returns whether that request of a pilot was refused because its session had ended: the manager ignores
+/// such a request.
 fn is_session_over(asked: RequestId, step: &Step) -> bool {
     step.effects.iter().any(|effect| match effect {
         Effect::Answer { request, answer: Answer::Refused(Refusal::SessionEnded(_)) } => *request == asked,
@@ -353,7 +354,7 @@ fn is_session_over(asked: RequestId, step: &Step) -> bool {
     })
 }
 
-/// Whose answer an event wants.
+/// Returns the request to which an event wants an answer.
 fn request_of(event: &Event) -> Option<RequestId> {
     match event {
         Event::PlatformAttached { request, .. }

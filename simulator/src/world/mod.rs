@@ -1,4 +1,4 @@
-//! The simulated world: its time, its agenda, and who hears what.
+//! The simulated world: its time, its agenda, and the delivery of messages.
 
 pub(crate) mod course;
 mod decisions;
@@ -40,18 +40,18 @@ use crate::{
     auditor::{Auditor, Budgets, Violation},
 };
 
-/// When the world begins: not 0, where a missing time would go unseen.
+/// When the world begins: not 0, because a missing time would then go unnoticed.
 pub(crate) const BEGIN: Time = Time(1_000_000);
-/// Everything must be over so long after the last fault.
+/// Everything must have ended this long after the last fault.
 const PATIENCE: Span = Span(12 * 3600 * 1_000_000);
 
-/// How late a message may be.
+/// The longest delay of a message.
 const SLOW_MAX: Span = Span(20_000_000);
 
-/// More happenings than any seed has use for: something goes round in circles.
+/// More events than any seed needs: beyond it, something loops for ever.
 const N_HAPPENINGS_MAX: u64 = 2_000_000;
 
-/// What is due.
+/// An event that is due.
 #[derive(Debug)]
 enum Happening {
     /// A message reaches the manager's host. With an epoch: only if that manager still lives.
@@ -59,7 +59,7 @@ enum Happening {
         event: Box<Event>,
         epoch: Option<u64>,
     },
-    /// The connection of a question ends before it is answered.
+    /// The connection of a request ends before it is answered.
     ConnectionBreaks {
         request: RequestId,
     },
@@ -71,18 +71,18 @@ enum Happening {
     ManagerStalls {
         span: Span,
     },
-    /// A site is asked something by a platform worker of the manager of that epoch.
+    /// A platform worker of the manager of that epoch makes a request to a site.
     SiteAsked {
         platform: PlatformId,
         wish: Wish,
         epoch: u64,
     },
-    /// A site's worker of that epoch has its answer.
+    /// A site's worker of that epoch has got its answer.
     WorkerIsFree {
         site: usize,
         epoch: u64,
     },
-    /// What a worker had asked for before it died is accepted.
+    /// A submission of a worker that died is accepted.
     SubmissionGoesOn {
         site: usize,
         asked: (String, Option<Span>),
@@ -96,18 +96,18 @@ enum Happening {
         job: usize,
         why: &'static str,
     },
-    /// A task of a job array is over, whatever the others do.
+    /// A task of a job array ends, independent of the others.
     ArrayTaskEnds {
         node: usize,
         why: &'static str,
     },
-    /// A pilot's process hears something.
+    /// A pilot's process gets an event.
     Heard {
         node: usize,
         life: u64,
         event: Box<PilotEvent>,
     },
-    /// A pilot's process is to register, or to send what the one before it left.
+    /// A pilot's process registers, or sends the reports that the one before left.
     Arriving {
         node: usize,
         life: u64,
@@ -123,14 +123,14 @@ enum Happening {
         execution: usize,
         ending: Ending,
     },
-    /// The files of a task have come or gone, or will not: the transfer of that number.
+    /// The transfer of that number, for files of a task, ends in success or failure.
     FilesMoved {
         node: usize,
         life: u64,
         task: TaskId,
         number: u64,
     },
-    /// Another pilot asks for tasks; how often that was so.
+    /// Another pilot asks for tasks; `n` counts these events.
     AskedFor {
         node: usize,
         life: u64,
@@ -161,7 +161,7 @@ enum Happening {
     },
 }
 
-/// Who waits for an answer.
+/// The sender of a request that waits for an answer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Asker {
     Registration {
@@ -200,20 +200,20 @@ pub(crate) struct World<'t> {
     sites: Vec<Site>,
     nodes: Vec<Node>,
     user: User,
-    /// None where a scenario is too large to keep a history of each task.
+    /// `None` if a scenario is too large for a history of each task.
     auditor: Option<Auditor>,
-    /// What was decided; nothing is added where there is no auditor.
+    /// The hash of the decisions; nothing is added without an auditor.
     decisions: Decisions,
-    /// What a scenario says beyond its plan, and what it comes to.
+    /// The inputs of a scenario beyond its plan, and its results.
     pub(crate) scene: Option<Scene>,
     asked: BTreeMap<RequestId, Asker>,
-    /// What the pilot gave that was asked last.
+    /// Number of tasks that the pilot gave that was asked last.
     gave: u64,
     n_requests: u64,
     trace: Option<&'t mut dyn FnMut(fmt::Arguments<'_>)>,
-    /// Is told how far a scenario is.
+    /// Called with the progress of a scenario.
     pub(crate) told: Option<&'t mut dyn FnMut(HowFar)>,
-    /// Why a scenario was given up, if it was.
+    /// The reason why a scenario was stopped, if it was.
     pub(crate) stopped: Option<Stopped>,
 }
 
@@ -268,7 +268,7 @@ impl<'t> World<'t> {
         world
     }
 
-    /// Lets everything happen until all is over, or a scenario is given up.
+    /// Handles events until all has ended, or a scenario is stopped.
     pub(crate) fn run(&mut self) -> Held {
         let mut n_happened = 0;
         while let Some((at, happening)) = self.agenda.next() {
@@ -356,7 +356,7 @@ impl<'t> World<'t> {
         self.now < self.faults_end
     }
 
-    /// Whether now is one of the moments when something of this rate goes wrong.
+    /// Returns whether a fault with this rate happens now.
     fn goes_wrong(&mut self, one_in: u64) -> bool {
         self.is_faulty() && self.luck.one_in(one_in)
     }
@@ -373,7 +373,7 @@ impl<'t> World<'t> {
         Span(if is_slow { self.luck.below(SLOW_MAX.0) } else { self.luck.between(100, 5_000) })
     }
 
-    /// Sends a question to the manager. It may be lost, late, or arrive once more much later.
+    /// Sends a request to the manager. It may be lost, late, or arrive once more much later.
     fn send(&mut self, asker: Asker, question: impl Fn(RequestId) -> Event) {
         let request = self.request(asker);
         if self.goes_wrong(self.plan.rates.message_doubled) {
@@ -392,7 +392,7 @@ impl<'t> World<'t> {
         self.after(span, Happening::Arrives { event: Box::new(question(request)), epoch: None });
     }
 
-    /// Both ends see that a connection is gone, one after the other.
+    /// Ends a connection; both ends notice it, one after the other.
     fn hang_up(&mut self, request: RequestId) {
         let Some(asker) = self.asked.remove(&request) else { return };
         self.unanswered(asker);
@@ -400,7 +400,7 @@ impl<'t> World<'t> {
         self.after(span, Happening::Arrives { event: Box::new(Event::HungUp { request }), epoch: None });
     }
 
-    /// The pulls of a pilot's process that ends.
+    /// Ends the connections of the pulls of a pilot's process that ends.
     fn hang_up_all(&mut self, node: usize, life: u64) {
         let of_it =
             |asker: &Asker| matches!(asker, Asker::Pull { node: n, life: l, .. } if (*n, *l) == (node, life));
@@ -412,7 +412,8 @@ impl<'t> World<'t> {
         }
     }
 
-    /// The manager answers; the answer may be lost on its way, and the manager sees the connection end.
+    /// Delivers an answer of the manager. It may be lost on its way; the manager then sees the connection
+    /// end.
     fn deliver(&mut self, request: RequestId, answer: Answer) -> Held {
         let Some(asker) = self.asked.remove(&request) else { return Ok(()) };
         if self.goes_wrong(self.plan.rates.message_lost) {
@@ -427,7 +428,7 @@ impl<'t> World<'t> {
         }
     }
 
-    /// Whoever asked sees the connection fail, and asks again after a while.
+    /// Handles a failed connection: the sender of the request asks again after a while.
     fn unanswered(&mut self, asker: Asker) {
         let span = Span(self.luck.between(500_000, 2_500_000));
         match asker {
@@ -447,11 +448,11 @@ impl<'t> World<'t> {
         if self.user.n_open > 0 || self.manager.engine.is_none() || !self.is_all_done() {
             return false;
         }
-        // What a scenario is run for is known now.
+        // The results of a scenario are complete now.
         self.scene.is_some() || !self.is_faulty() && self.has_no_batch_jobs()
     }
 
-    /// Whether every acknowledged task has ended.
+    /// Returns whether every acknowledged task has ended.
     fn is_all_done(&self) -> bool {
         match (&self.scene, &self.auditor) {
             (Some(scene), _) => scene.ledger.is_all_over(),
@@ -462,7 +463,7 @@ impl<'t> World<'t> {
     fn has_no_batch_jobs(&self) -> bool {
         self.sites.iter().all(|site| {
             let spec = &site.plan.spec;
-            // Of an array one may be left.
+            // One array may be left.
             let n_nodes = if spec.is_array { 1 } else { spec.n_nodes };
             site.n_live() <= spec.n_pilots_min.div_ceil(n_nodes) as usize
         })
@@ -487,7 +488,7 @@ impl<'t> World<'t> {
         self.compare_with_disk()
     }
 
-    /// What it came to.
+    /// Returns the outcome of the run.
     pub(crate) fn outcome(&self) -> Outcome {
         let audited = self.auditor.as_ref();
         Outcome {

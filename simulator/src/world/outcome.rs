@@ -1,38 +1,39 @@
-//! The outcome of a run: its counts, and how long results were on their way.
+//! The outcome of a run: its counts, and the delay of results.
 
 use scheduler::time::{Span, Time};
 
-/// What a seed came to, when all held.
+/// The counts of a seed's run in which every rule held.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Outcome {
-    /// Acknowledged jobs.
+    /// Number of acknowledged jobs.
     pub n_jobs: u64,
-    /// Their tasks.
+    /// Number of their tasks.
     pub n_tasks: u64,
-    /// Processes of tasks.
+    /// Number of processes of tasks.
     pub n_executions: u64,
-    /// Processes beyond the first of a task.
+    /// Number of processes beyond the first of a task.
     pub n_repeated: u64,
-    /// Tasks that pilots have given to others, which were sent them.
+    /// Number of tasks that pilots gave to others and that were sent there.
     pub n_given: u64,
-    /// How often the manager told a pilot to give to one that cannot reach it.
+    /// Number of commands of the manager to give tasks to a pilot that cannot ask by itself.
     pub n_passed_on: u64,
-    /// Starts of the manager.
+    /// Number of starts of the manager.
     pub n_starts: u64,
-    /// Pilots' processes.
+    /// Number of pilots' processes.
     pub n_pilots: u64,
-    /// The longest time between a task's success and its being kept: pilot or manager were away.
+    /// The longest time from a task's success to its durable record: the pilot or the manager was away.
     pub latest: Span,
-    /// Events of the engine.
+    /// Number of events of the engine.
     pub n_events: u64,
-    /// When all was over, simulated time.
+    /// The end of the run, in simulated time.
     pub ended_at: Time,
-    /// A hash of all that the manager decided: the same in two builds that decide the same.
+    /// A hash of all decisions of the manager: equal for two builds that decide equally.
     pub decisions: u64,
 }
 
 impl Outcome {
-    /// The hash of the decisions, and how many events and executions there were: what two builds are compared by.
+    /// Returns the hash of the decisions and the numbers of events and executions, by which two builds are
+    /// compared.
     pub fn fingerprint(&self) -> String {
         format!("{:016x} {} {}", self.decisions, self.n_events, self.n_executions)
     }

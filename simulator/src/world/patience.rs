@@ -1,4 +1,5 @@
-//! When a run of a scenario is given up: nothing gets done any more, or it lasts too long.
+//! The conditions under which a run of a scenario is stopped: nothing gets done any more, or it lasts too
+//! long.
 
 use std::{collections::VecDeque, fmt};
 
@@ -7,28 +8,28 @@ use scheduler::{
     time::{Span, Time},
 };
 
-/// Ten years: no scenario lasts longer.
+/// The longest duration of a scenario: ten years.
 pub const LASTS_AT_MOST: Span = Span::from_secs(3650 * 86_400);
 
-/// How far a run is.
+/// The progress of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HowFar {
     /// Simulated time since the beginning.
     pub at: Span,
-    /// Tasks that have ended.
+    /// Number of ended tasks.
     pub n_ended: u64,
-    /// All tasks.
+    /// Number of all tasks.
     pub n_tasks: u64,
 }
 
-/// Why a run was given up.
+/// The reason why a run was stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// Tasks wait, and none has ended for longer than this.
     NothingEnds(Span),
-    /// It is over when it has lasted so long.
+    /// The run has lasted this long.
     TooLong(Span),
-    /// Nobody will do anything any more.
+    /// No event will happen any more.
     NothingLeft,
 }
 
@@ -43,37 +44,37 @@ impl fmt::Display for Cause {
     }
 }
 
-/// A run that was given up.
+/// A run that was stopped.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stopped {
-    /// Why.
+    /// The reason.
     pub cause: Cause,
-    /// How far it was.
+    /// The progress until then.
     pub how_far: HowFar,
-    /// The first jobs that were not over; none when the manager was away or had taken none.
+    /// The first jobs that had not ended; none if the manager was away or had accepted none.
     pub waiting: Vec<WaitingJob>,
-    /// The first platforms: what `explain` tells of them.
+    /// The first platforms, with the reasons of `explain`.
     pub platforms: Vec<(String, Vec<Reason>)>,
 }
 
-/// A job that was not over, as `explain` tells of it.
+/// A job that had not ended, with the reasons of `explain`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WaitingJob {
     /// Its user.
     pub user: String,
     /// Its application.
     pub application: String,
-    /// Tasks that had not ended.
+    /// Number of tasks that had not ended.
     pub n_open: u64,
-    /// The decisive ones first.
+    /// The reasons, decisive ones first.
     pub reasons: Vec<Reason>,
 }
 
-/// Since when tasks have waited and none has ended.
+/// The time since when tasks have waited and none has ended.
 #[derive(Debug)]
 pub(crate) struct Patience {
     limit: Span,
-    /// When tasks will come and how many, the next ones first.
+    /// The future arrivals with their numbers of tasks, the next one first.
     coming: VecDeque<(Time, u64)>,
     n_come: u64,
     n_ended: u64,
@@ -81,16 +82,17 @@ pub(crate) struct Patience {
 }
 
 impl Patience {
-    /// `jobs`: when they come, and how many tasks they have.
+    /// Starts the observation. `jobs`: arrivals with their numbers of tasks.
     pub(crate) fn new(limit: Span, jobs: impl Iterator<Item = (Time, u64)>) -> Patience {
         let mut coming: Vec<(Time, u64)> = jobs.collect();
         coming.sort_unstable();
         Patience { limit, coming: coming.into(), n_come: 0, n_ended: 0, since: Time::default() }
     }
 
-    /// It is now, and so many tasks have ended: since when that is to be given up, if it is. O(1) on the mean.
+    /// Notes the time and the number of ended tasks. Returns the time and the reason of a stop, if it is due.
+    /// Amortized O(1).
     pub(super) fn run_out(&mut self, now: Time, n_ended: u64) -> Option<(Time, Cause)> {
-        // Who waits for nothing does not wait.
+        // Without open tasks, nothing waits.
         if n_ended > self.n_ended || self.n_come <= n_ended {
             (self.n_ended, self.since) = (n_ended, now);
         }
@@ -113,7 +115,7 @@ mod tests {
     fn only_waiting_without_an_end_is_counted() {
         let limit = Span(100);
         let mut patience = Patience::new(limit, [(Time(5_000), 1), (Time(1_000), 2)].into_iter());
-        // Nobody waits before the first job comes.
+        // Nothing waits before the first job arrives.
         for (now, n_ended, is_over) in [
             (10, 0, false),
             (1_000, 0, false),

@@ -1,5 +1,5 @@
-//! The plan of a run: limits, sites, jobs, users' acts, and how often what fails. The fault simulation draws it from a
-//! seed; a scenario reads it.
+//! The plan of a run: limits, sites, jobs, users' requests, and the rates of failures. The fault simulation
+//! draws it from a seed; a scenario reads it.
 
 use std::collections::BTreeMap;
 
@@ -13,45 +13,47 @@ use scheduler::{
 pub(crate) struct Plan {
     pub(crate) settings: Settings,
     pub(crate) rates: Rates,
-    /// Nothing fails after so long.
+    /// The time after which nothing fails.
     pub(crate) faults_last: Span,
     pub(crate) sites: Vec<SitePlan>,
     pub(crate) acts: Vec<(Span, Act)>,
-    /// Jobs, by their places among those submitted, that are for a site's profiling run, so many tasks at a time.
+    /// Jobs (by their positions among submitted jobs) of a profiling run on a site, with the number of tasks
+    /// at a time.
     pub(crate) profiled: BTreeMap<usize, (usize, u64)>,
     pub(crate) manager_deaths: Vec<Span>,
     /// When the manager stands still, and for how long.
     pub(crate) manager_stalls: Vec<(Span, Span)>,
-    /// Idle pilots ask others for tasks: each is asked again after so long at most; `None`: never.
+    /// The longest interval at which each pilot is asked for tasks by idle ones; `None`: never.
     pub(crate) asks: Option<Span>,
-    /// Whether a batch job in which a task does what kills pilots is ended by its batch system, by a signal to all in it.
+    /// Whether the batch system ends a batch job by a signal to all its processes if a task of it does
+    /// something that otherwise kills pilots.
     pub(crate) ends_by_signal: bool,
-    /// Once in so many batch jobs that have begun drop out of listings for a while, as if they had been renamed; 0: never.
+    /// One of this many started batch jobs is missing in listings for a while, as if renamed; 0: none.
     pub(crate) hides: u64,
-    /// Whether listings say which batch jobs stand still.
+    /// Whether listings say which batch jobs are suspended.
     pub(crate) tells_suspended: bool,
-    /// Whether what is asked of a site is carried out one after the other, as managers do.
+    /// Whether requests to a site are carried out one after the other, as by managers.
     pub(crate) is_asked_in_turn: bool,
-    /// How long the manager is away after a death, at most.
+    /// The longest absence of the manager after a death.
     pub(crate) absence_max: Span,
 }
 
-/// A batch system's ways.
+/// The behaviour of a batch system.
 #[derive(Clone, Debug)]
 pub(crate) struct SitePlan {
     pub(crate) spec: PlatformSpec,
     pub(crate) queue_wait_max: Span,
-    /// Its listings show what was there so long ago, as those of a cache do.
+    /// The age of its listings, as those of a cache.
     pub(crate) lists_late: Span,
 }
 
-/// How often what goes wrong: once in so many chances, never when 0.
+/// The rates of failures: once in that many chances, never if 0.
 #[derive(Clone, Debug)]
 pub(crate) struct Rates {
     pub(crate) message_lost: u64,
     pub(crate) message_doubled: u64,
     pub(crate) message_slow: u64,
-    /// A pull whose connection ends before it is answered, which the manager sees.
+    /// A pull whose connection ends before it is answered; the manager notices it.
     pub(crate) hang_up: u64,
     /// A commit during which the manager dies.
     pub(crate) commit_dies: u64,
@@ -61,7 +63,7 @@ pub(crate) struct Rates {
     pub(crate) submit_answered_twice: u64,
     pub(crate) site_slow: u64,
     pub(crate) list_fails: u64,
-    /// A list names something twice, what is not there, or what has ended as if it had not.
+    /// A listing names a batch job twice, one that does not exist, or an ended one as if it had not ended.
     pub(crate) list_confused: u64,
     pub(crate) cancel_lost: u64,
     /// A pilot that will die, stall, or be preempted.
@@ -73,7 +75,7 @@ pub(crate) struct Rates {
 }
 
 impl Rates {
-    /// Nothing goes wrong.
+    /// Returns rates without any failure.
     pub(crate) fn none() -> Rates {
         Rates {
             message_lost: 0,
@@ -95,7 +97,7 @@ impl Rates {
         }
     }
 
-    /// Each with its word.
+    /// Returns the rates with their words.
     pub(crate) fn words(&mut self) -> [(&'static str, &mut u64); 16] {
         [
             ("message_lost", &mut self.message_lost),
@@ -118,32 +120,32 @@ impl Rates {
     }
 }
 
-/// What a user does.
+/// A request of a user.
 #[derive(Clone, Debug)]
 pub(crate) enum Act {
     Submit(Box<JobRequest>),
-    /// Jobs of which some wait for others; [`On::Job`] names one of an earlier act by its place among all that are
-    /// submitted.
+    /// A workflow, in which some jobs wait for others; [`On::Job`] names a job of an earlier act by its place
+    /// among all submitted jobs.
     SubmitAll(Vec<Stage>),
-    /// To the job of that position, if it is known by then.
+    /// A change of the job at that position, if it is known by then.
     Change(usize, JobChange),
-    /// The manager is stopped and started again.
+    /// A stop of the manager, which is started again.
     Shutdown {
         is_urgent: bool,
     },
-    /// To the site of that position.
+    /// A change of the mode of the site at that position.
     ChangePlatform(usize, PlatformMode),
-    /// The allocation of that number, if there is one.
+    /// A cancellation of the allocation with that number, if it exists.
     CancelAllocation {
         number: u64,
         is_urgent: bool,
     },
-    /// What the job of that position writes is to be told while it runs: all, or of its first tasks.
+    /// A request to follow the output of the job at that position: of all its tasks, or of the first ones.
     Follow(usize, Option<TaskSet>),
 }
 
 impl Act {
-    /// How many jobs it submits.
+    /// Returns the number of jobs that it submits.
     pub(crate) fn n_jobs(&self) -> usize {
         match self {
             Act::Submit(_) => 1,
@@ -157,21 +159,21 @@ impl Act {
     }
 }
 
-/// How the tasks of a job behave; travels as the job's spec.
+/// The behaviour of a job's tasks; it is passed on as the job's spec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Nature {
-    /// The longest task, microseconds.
+    /// The longest runtime of a task, in microseconds.
     pub(crate) wall_us_max: u64,
-    /// Once in so many attempts …
+    /// Once in this many attempts …
     pub(crate) fails: u64,
     pub(crate) node_fails: u64,
     pub(crate) kills_pilot: u64,
-    /// Once in so many tasks every attempt takes its pilot down, also when nothing else fails any more.
+    /// Once in this many tasks every attempt kills its pilot, even when nothing else fails any more.
     pub(crate) is_poison: u64,
 }
 
 impl Nature {
-    /// The spec of a job whose tasks behave so.
+    /// Returns the spec of a job whose tasks behave like this.
     pub(crate) fn to_spec(self) -> String {
         let Nature { wall_us_max, fails, node_fails, kills_pilot, is_poison } = self;
         format!("{wall_us_max} {fails} {node_fails} {kills_pilot} {is_poison}")

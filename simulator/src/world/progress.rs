@@ -1,4 +1,4 @@
-//! What the world does for scenarios only: it tells how far it is, and gives up when nothing gets done.
+//! Functions for scenarios only: they report the progress, and stop a run when nothing gets done.
 
 use scheduler::{
     engine::interface::{Answer, Effect, Event, Query},
@@ -11,9 +11,9 @@ use super::{
     patience::{Cause, HowFar, LASTS_AT_MOST, Stopped, WaitingJob},
 };
 
-/// It is told how far it is once in so many happenings: thousands of times a second.
+/// The number of events between two reports of the progress: thousands of reports a second.
 const TOLD_EVERY: u64 = 256;
-/// Of so many waiting jobs it is said why they wait.
+/// The number of waiting jobs that are explained.
 const N_EXPLAINED_MAX: usize = 3;
 
 impl World<'_> {
@@ -24,14 +24,14 @@ impl World<'_> {
         }
     }
 
-    /// Why a scenario is to be given up now, if it is.
+    /// Returns the reason to stop a scenario now, if there is one.
     pub(super) fn cause_to_give_up(&mut self) -> Option<Cause> {
         let (now, n_ended) = (self.now, self.how_far().n_ended);
         let last_moment = BEGIN + LASTS_AT_MOST;
         let too_long = (now > last_moment).then_some((last_moment, Cause::TooLong(LASTS_AT_MOST)));
         let in_vain = self.scene.as_mut()?.patience.run_out(now, n_ended);
         let (at, cause) = too_long.into_iter().chain(in_vain).min_by_key(|(at, _)| *at)?;
-        // What comes next may be much later.
+        // The next event may come much later.
         self.now = at;
         Some(cause)
     }
@@ -41,7 +41,7 @@ impl World<'_> {
         HowFar { at: self.now.since(BEGIN), n_ended, n_tasks }
     }
 
-    /// Ends a scenario as it is, with what was waiting and why.
+    /// Ends a scenario as it is, with the waiting jobs and their reasons.
     pub(super) fn give_up(&mut self, cause: Cause) {
         let how_far = self.how_far();
         let jobs = self.scene.as_ref().map(|scene| scene.ledger.open_jobs(N_EXPLAINED_MAX));

@@ -1,4 +1,4 @@
-//! What the world asks of a scenario while it runs.
+//! The interface of a scenario to the world while it runs.
 
 use scheduler::{
     ids::{JobId, TaskId},
@@ -11,45 +11,45 @@ use super::{
     patience::Patience,
 };
 
-/// How long queues and tasks take, and what fails.
+/// The model of queue waits, runtimes and failures.
 pub(crate) trait TimingModel {
-    /// Whether tasks on one node slow each other down.
+    /// Returns whether tasks on one node slow each other down.
     fn slows_down(&self) -> bool;
 
-    /// How many applications there are, whose positions are below it.
+    /// Returns the number of applications; their positions are below it.
     fn n_applications(&self) -> usize;
 
-    /// The speed of a task of so many cores on a node with so many busy cores of each application (itself
-    /// among them), of its speed alone.
+    /// Returns the speed of a task relative to its speed alone. `busy`: busy cores of each application on the
+    /// node, including its own `cores`.
     fn rate(&self, application: usize, cores: u32, busy: &[u32]) -> f64;
 
-    /// How long the batch job of that number waits there.
+    /// Returns the queue wait of the batch job with this number.
     fn queue_wait(&self, site: usize, job: u64) -> Span;
 
-    /// What becomes of an attempt at the task of that index.
+    /// Returns the course of an attempt at the task with this index.
     fn course(&self, site: usize, job: &JobAccount, index: u64, attempt: u64, limit: Option<Span>) -> Course;
 }
 
-/// What a scenario says beyond its plan, and what it comes to.
+/// The inputs of a scenario beyond its plan, and its results.
 pub(crate) struct Scene {
     pub(crate) model: Box<dyn TimingModel>,
     pub(crate) ledger: Ledger,
-    /// Whether an auditor watches.
+    /// Whether an auditor checks the run.
     pub(crate) is_audited: bool,
     pub(crate) patience: Patience,
-    /// A pilot that is to die, stall or be preempted does so this long after its start, at most.
+    /// The longest time from its start until a pilot that is to die, stall or be preempted does so.
     pub(crate) trouble_within: Span,
-    /// How long a pilot's pull may be parked.
+    /// The longest time that a pilot's pull may be parked.
     pub(crate) poll_wait: Span,
 }
 
 impl Scene {
-    /// The application of a job, where applications slow each other down.
+    /// Returns the application of a job, if applications slow each other down.
     pub(super) fn is_slowed_down(&self, job: JobId) -> Option<usize> {
         self.ledger.job(job).map(|job| job.application).filter(|_| self.model.slows_down())
     }
 
-    /// What becomes of an attempt at a task there.
+    /// Returns the course of an attempt at a task on a site.
     pub(super) fn course(&self, site: usize, task: TaskId, attempt: u32, limit: Option<Span>) -> Course {
         match self.ledger.job(task.job) {
             Some(job) => self.model.course(site, job, task.index, u64::from(attempt), limit),

@@ -1,4 +1,5 @@
-//! Batch systems: they queue, start, list and cancel; they refuse, stay silent, answer twice or late.
+//! Batch systems: they queue, start, list and cancel batch jobs; they refuse, stay silent, answer twice or
+//! late.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -11,16 +12,16 @@ use scheduler::{
 use super::{Happening, Held, SLOW_MAX, World, nodes::Node, plan::SitePlan};
 use crate::auditor::Violation;
 
-/// How long a platform worker waits for an answer.
+/// The longest time that a platform worker waits for an answer.
 const TIME_LIMIT: Span = Span(60_000_000);
-/// A submission goes on for so long without the manager that gave it, which had begun it a moment ago: less than
-/// what managers reckon with.
+/// The longest time that a submission goes on without the manager that had just begun it: less than managers
+/// allow for.
 const GOES_ON_MAX: Span = Span(50_000_000);
 
-/// How much later than on its first node a batch job's agent may begin on another.
+/// The longest time from the start of a batch job's agent on its first node to that on another.
 const LAUNCH: Span = Span(30_000_000);
 
-/// What a platform worker asks of a site.
+/// A request of a platform worker to a site.
 #[derive(Clone, Debug)]
 pub(super) enum Wish {
     Submit { allocation: AllocationId, tag: String, walltime: Option<Span> },
@@ -36,7 +37,7 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// What is next; of lists the last one says what all would.
+    /// Returns the next request; of several listings only the last one, which answers all.
     fn next(&mut self) -> Option<(PlatformId, Wish)> {
         while let Some((platform, wish)) = self.waiting.pop_front() {
             let is_list = |wish: &Wish| matches!(wish, Wish::List { .. });
@@ -47,7 +48,7 @@ impl Worker {
         None
     }
 
-    /// Takes the submissions of these out that wait for their turn on a platform.
+    /// Removes the waiting submissions of these allocations on a platform.
     fn take_back(&mut self, of: PlatformId, unwanted: &[AllocationId]) -> Vec<AllocationId> {
         let mut taken = Vec::new();
         self.waiting.retain(|(platform, wish)| match wish {
@@ -65,7 +66,7 @@ impl Worker {
 pub(super) struct Site {
     pub(super) plan: SitePlan,
     jobs: Vec<BatchJob>,
-    /// Those that have not ended, by position.
+    /// Batch jobs that have not ended, by position.
     live: BTreeSet<usize>,
 }
 
@@ -73,18 +74,19 @@ pub(super) struct Site {
 struct BatchJob {
     tag: String,
     accepted_at: Time,
-    /// Where it runs; empty: it waits.
+    /// The nodes on which it runs; empty: it waits.
     nodes: Vec<usize>,
     started_at: Option<Time>,
     ended_at: Option<Time>,
-    /// What was asked for.
+    /// The requested walltime.
     walltime: Option<Span>,
-    /// From when to when no listing shows it.
+    /// The period in which no listing shows it.
     hidden: Option<(Time, Time)>,
 }
 
 impl BatchJob {
-    /// Whether it has ever dropped out of listings: nobody can know then that it counts toward limits.
+    /// Returns whether it was ever missing in listings: the manager cannot know then that it counts toward
+    /// limits.
     fn was_hidden(&self, now: Time) -> bool {
         self.hidden.is_some_and(|(from, _)| from <= now)
     }
@@ -107,15 +109,15 @@ impl Site {
         &self.jobs[job].nodes
     }
 
-    /// Cores × time that our batch jobs took at least as the manager may see it, or take at most, each with its tag.
-    /// `late`: how much later than it was sent the manager may hear a message.
+    /// Returns the core time of our batch jobs, each with its tag: the least that the manager can see for
+    /// ended ones, the most for others. `late`: the longest delay of a message to the manager.
     fn core_times(&self, late: Span, now: Time) -> impl Iterator<Item = (&str, Span)> {
         let spec = &self.plan.spec;
         let walltime = |job: &BatchJob| job.walltime.unwrap_or(Span(u64::MAX));
         let lasts = move |job: &BatchJob| match (job.started_at, job.ended_at) {
             (_, None) => walltime(job),
             (None, Some(_)) => Span::ZERO,
-            // By what is left of its walltime it is known when it began, but for what that message was late.
+            // The rest of the walltime tells when it began, except for the delay of that message.
             (Some(began), Some(ended)) => {
                 Span(ended.since(began).min(walltime(job)).0.saturating_sub(late.0))
             }
@@ -130,7 +132,7 @@ impl Site {
     }
 }
 
-/// Nodes of a batch job that have not ended: tasks of an array end each for itself.
+/// Returns the number of nodes of a batch job that have not ended: tasks of an array end separately.
 fn n_nodes_there(nodes: &[Node], site: &Site, job: usize) -> usize {
     let (spec, ours) = (&site.plan.spec, site.nodes_of(job));
     match spec.is_array && !ours.is_empty() {
@@ -141,7 +143,7 @@ fn n_nodes_there(nodes: &[Node], site: &Site, job: usize) -> usize {
 
 impl World<'_> {
     pub(super) fn site_asked(&mut self, platform: PlatformId, wish: Wish, epoch: u64) -> Held {
-        // A worker that died may have sent its question before, or not.
+        // A worker that died may have sent its request before, or not.
         if epoch != self.manager.epoch && self.luck.one_in(2) {
             return Ok(());
         }
@@ -162,7 +164,7 @@ impl World<'_> {
         self.works_on(site, epoch)
     }
 
-    /// Submissions that wait for their turn are not wanted any more.
+    /// Withdraws waiting submissions.
     pub(super) fn withdrawn(&mut self, platform: PlatformId, allocations: &[AllocationId]) {
         let epoch = Some(self.manager.epoch);
         let worker = self.manager.workers.get_mut(&(platform.0 as usize - 1));
@@ -173,7 +175,7 @@ impl World<'_> {
         }
     }
 
-    /// A worker begins with what is next, unless it waits for an answer.
+    /// Lets a worker begin with its next request, unless it waits for an answer.
     fn works_on(&mut self, site: usize, epoch: u64) -> Held {
         let Some(worker) = self.manager.workers.get_mut(&site).filter(|worker| !worker.is_busy) else {
             return Ok(());
@@ -196,7 +198,7 @@ impl World<'_> {
         self.works_on(site, epoch)
     }
 
-    /// Gives how long it takes until the answer comes.
+    /// Carries out a request; returns the time until the answer comes.
     fn carry_out(
         &mut self,
         (site, platform): (usize, PlatformId),
@@ -250,13 +252,13 @@ impl World<'_> {
         Ok(span)
     }
 
-    /// By its own clock.
+    /// Checks a request against the limits, by the site's own clock.
     fn site_is_asked(&mut self, site: usize) -> Held {
         let (spec, now) = (&self.sites[site].plan.spec, self.now);
         self.auditor.as_mut().map_or(Ok(()), |auditor| auditor.site_is_asked(spec, now))
     }
 
-    /// What a manager that is gone had asked for is accepted.
+    /// Accepts the submission of a manager that is gone.
     pub(super) fn submission_goes_on(&mut self, site: usize, asked: (String, Option<Span>)) -> Held {
         self.site_is_asked(site)?;
         self.accept(site, asked).map(drop)
@@ -282,7 +284,7 @@ impl World<'_> {
         Ok(format!("{site}.{job}"))
     }
 
-    /// How long a batch job of now will wait.
+    /// Returns the queue wait of a new batch job.
     fn queue_wait(&mut self, site: usize) -> Span {
         let job = self.sites[site].jobs.len() as u64;
         match &self.scene {
@@ -303,8 +305,9 @@ impl World<'_> {
         }
     }
 
-    /// All of ours that it knows, or knew a while ago: those just accepted may be missing for a poll interval, those that
-    /// have ended may be remembered; not in a scenario, where listings would grow for as long as it lasts.
+    /// Lists all our batch jobs that the site knows, or knew a while ago. Just accepted ones may be missing
+    /// for a poll interval, ended ones may be remembered; not in a scenario, where listings would grow for
+    /// ever.
     fn listing(&mut self, site: usize) -> Result<Vec<ListedAllocation>, String> {
         if self.goes_wrong(self.plan.rates.list_fails) {
             return Err("slurm_load_jobs error: Unable to contact slurm controller".into());
@@ -357,7 +360,7 @@ impl World<'_> {
         Ok(listed)
     }
 
-    /// Pilots whose batch jobs are not listed may be given up.
+    /// Notes that pilots whose batch jobs are not listed may be declared lost.
     fn note_unlisted(&mut self, site: usize) {
         let (now, held) = (self.now, &self.sites[site]);
         let Some(auditor) = self.auditor.as_mut().filter(|_| now < self.faults_end) else { return };
@@ -366,7 +369,8 @@ impl World<'_> {
         }
     }
 
-    /// Names some twice, some that nobody has asked for, and some as if they had not ended, or ran.
+    /// Confuses a listing: names some batch jobs twice, some that do not exist, and some as if they had not
+    /// ended, or ran.
     fn confuse(&mut self, listed: &mut Vec<ListedAllocation>) {
         for n in 0..listed.len() {
             let entry = &mut listed[n];

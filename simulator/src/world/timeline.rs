@@ -1,11 +1,11 @@
-//! Busy cores over time, in a fixed number of pieces however long it takes.
+//! Busy cores over time, in a limited number of pieces, however long the run is.
 
 use scheduler::time::{Span, Time};
 
-/// Pieces of time at most: what a figure can show.
+/// The largest number of pieces: as many as a figure can show.
 const N_PIECES_MAX: usize = 512;
 
-/// Core-time in pieces of equal width, which doubles when they do not suffice any more.
+/// Core time in pieces of equal width; the width doubles when the pieces are too few.
 #[derive(Clone, Debug)]
 pub struct Timeline {
     begin: Time,
@@ -19,7 +19,7 @@ impl Timeline {
         Timeline { begin, width: Span::from_millis(1), pieces: Vec::new() }
     }
 
-    /// So many cores were busy from then to then.
+    /// Adds cores that were busy in a period.
     pub(super) fn add(&mut self, cores: u32, (from, to): (Time, Time)) {
         let (from, to) = (from.since(self.begin).0, to.since(self.begin).0);
         while to > self.width.0 * N_PIECES_MAX as u64 {
@@ -43,7 +43,7 @@ impl Timeline {
         self.pieces = self.pieces.chunks(2).map(|pair| pair.iter().sum()).collect();
     }
 
-    /// Mean busy cores in pieces of this many seconds since the beginning: (middle in seconds, cores).
+    /// Returns the mean busy cores in each piece: (its middle in seconds since the beginning, cores).
     pub fn points(&self) -> Vec<(f64, f64)> {
         let width = self.width.as_secs_f64();
         let point =
@@ -51,7 +51,7 @@ impl Timeline {
         self.pieces.iter().enumerate().map(point).collect()
     }
 
-    /// All of it, core-microseconds.
+    /// Returns the sum in core-microseconds.
     pub fn total(&self) -> u128 {
         self.pieces.iter().sum()
     }

@@ -1,4 +1,4 @@
-//! Users: they submit, cancel, pause, retry, and ask again when nobody answers.
+//! Users: they submit, cancel, pause, retry, and ask again when there is no answer.
 
 use std::collections::BTreeSet;
 
@@ -14,15 +14,15 @@ use super::{
     plan::{Act, Plan},
 };
 
-/// Who waits for the numbers of other jobs looks again after so long.
+/// The time after which a user who waits for the numbers of other jobs looks again.
 const AGAIN: Span = Span(10_000);
 
 pub(super) struct User {
     /// The numbers of their jobs, in the order of the plan.
     jobs: Vec<Option<JobId>>,
-    /// How many submissions stand before each act of the plan.
+    /// Number of submissions before each act of the plan.
     n_submitted_before: Vec<usize>,
-    /// Acts that are not settled.
+    /// Number of acts that are not settled.
     pub(super) n_open: usize,
     settled: Vec<bool>,
 }
@@ -42,7 +42,7 @@ impl User {
         self.jobs.get(n).copied().flatten()
     }
 
-    /// With the manager's numbers of the jobs of earlier acts; `None` while one of them is not known.
+    /// Inserts the manager's numbers of the jobs of earlier acts; `None` while one of them is unknown.
     fn numbered(&self, mut stages: Vec<Stage>) -> Option<Vec<Stage>> {
         for (on, _) in stages.iter_mut().flat_map(|stage| &mut stage.after) {
             if let On::Job(place) = on {
@@ -53,7 +53,7 @@ impl User {
     }
 }
 
-/// Submissions must succeed, and what lets jobs end.
+/// Returns whether an act must succeed: submissions, and acts that let jobs end.
 fn matters(plan: &Plan, act: usize) -> bool {
     let (at, act) = &plan.acts[act];
     let goes_on =
@@ -63,7 +63,7 @@ fn matters(plan: &Plan, act: usize) -> bool {
 
 impl World<'_> {
     pub(super) fn user_acts(&mut self, act: usize) {
-        // When nothing fails any more, nobody insists on what was not answered.
+        // When nothing fails any more, unanswered requests that do not matter are dropped.
         let matters = matters(&self.plan, act);
         if self.user.settled[act] || (!matters && !self.is_faulty()) {
             return;
@@ -177,12 +177,12 @@ impl World<'_> {
             (Act::ChangePlatform(..), Answer::Refused(_)) if matters(&self.plan, act) => {
                 self.after(Span::from_secs(1), Happening::UserActs { act });
             }
-            // Then anywhere.
+            // Without room there, it runs anywhere.
             (Act::Submit(_), Answer::Refused(Refusal::NoRoom(_))) => {
                 self.plan.profiled.remove(&self.user.n_submitted_before[act]);
                 self.after(Span::from_secs(1), Happening::UserActs { act });
             }
-            // The manager is ending and will be back; or somebody measures there.
+            // The manager is ending and will be back; or a profiling run occupies the platform.
             (Act::Submit(_) | Act::SubmitAll(_), _) => {
                 self.after(Span::from_secs(1), Happening::UserActs { act })
             }

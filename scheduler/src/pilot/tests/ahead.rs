@@ -1,11 +1,11 @@
-//! Short tasks that are handed on before there is a slot for them.
+//! Tests of short tasks that are sent on before there is a slot for them.
 
 use super::{super::ahead::STUCK, *};
 
 const NONE: [u64; 0] = [];
 const NO_PAIR: [(u64, u64); 0] = [];
 
-/// `Start`s with what they wait for.
+/// Returns the `Start` actions of tasks that wait for a slot, with the task that they wait for.
 fn handed_on(actions: &[PilotAction]) -> Vec<(u64, u64)> {
     let handed_on = actions.iter().filter_map(|action| match action {
         PilotAction::Start { task, after: Some(after), .. } => Some((task.index, after.index)),
@@ -29,7 +29,7 @@ fn took(index: u64, wall_us: u64) -> PilotEvent {
     PilotEvent::Ended { task, ending, usage: Usage { wall_us, ..Usage::default() }, output }
 }
 
-/// A pilot of one core that has ended task 0 of 0..40 in 2.5 ms: 1 runs, and 2..6 wait for its place.
+/// A pilot of one core that has ended task 0 of 0..40 in 2.5 ms: task 1 runs, and 2..6 wait for its slot.
 fn pilot_with_some_waiting(walltime_end: Option<Time>) -> PilotCore {
     let mut core = pilot(1, walltime_end);
     assert_eq!(handed_on(&core.handle(Time(1), answered(vec![part(1, 0..40)]))), NO_PAIR);

@@ -1,4 +1,4 @@
-//! What pilots give to others.
+//! Tests of the tasks that pilots give to others.
 
 use super::*;
 
@@ -47,7 +47,8 @@ fn the_only_one_that_waits_goes_and_of_none_nothing() {
     assert_eq!((gave(&actions), given(&actions)), (Some(0), vec![]));
 }
 
-/// A pilot of three cores and a part of tasks for it that take two: one runs, and the core that is left is of no use.
+/// A pilot of three cores and a part of tasks for it that take two: one runs, and the remaining core is of no
+/// use.
 fn with_a_core_left(tasks: std::ops::Range<u64>, is_given: bool) -> (PilotCore, Part) {
     let mut part = first(tasks);
     part.templates[0].needs.resources = Resources::cores(2);
@@ -85,14 +86,14 @@ fn the_last_one_that_another_pilot_gave_goes_once_it_comes_from_elsewhere() {
 
 #[test]
 fn pilots_that_cannot_begin_what_they_take_do_not_pass_it_round_for_ever() {
-    // What runs lasts for as long as this does; whoever has nothing that waits takes from who has most.
+    // Running tasks last for the whole test. An idle pilot steals from the one that has most.
     let begin = |at: u64| {
         let (mut core, own) = with_a_core_left(90 + at..91 + at, false);
         core.handle(Time(1), answered(vec![own]));
         (core, TaskSet::new())
     };
     let mut pilots: Vec<(PilotCore, TaskSet)> = (0..5).map(begin).collect();
-    // Fewer than pilots: somebody has always nothing.
+    // There are fewer tasks than pilots: one pilot always has none.
     pilots[0].0.handle(Time(2), answered(vec![part(2, 0..3)]));
     pilots[0].1 = (0..3).into();
     for turn in 3..100 {

@@ -1,10 +1,10 @@
-//! What idle pilots take from others, and where tasks wait that read files.
+//! Tests of the tasks that idle pilots steal, and of the queues in which tasks with inputs wait.
 
 use super::*;
 
 const THIEF: PilotId = PilotId(7);
 
-/// A pilot of a core that steals by this policy and listens.
+/// A pilot of one core that steals by this policy and listens.
 fn thief(policy: PilotStealing) -> PilotCore {
     let mut core = pilot(1, None);
     let commands = vec![PilotCommand::Steal { policy }];
@@ -80,7 +80,7 @@ fn behind_a_task_that_runs_on_nothing_is_kept_for_the_margin() {
     let task = TaskId { job: JobId(1), index: 0 };
     core.handle(Time(3), PilotEvent::Ended { task, ending: Ending::Exited(0), usage, output: None });
     let n_queued: u64 = core.jobs.values().map(|queue| queue.queued.len()).sum();
-    // It is expected to end at 5,003; then the next one begins, and two more within ten milliseconds.
+    // Task 1 is expected to end at 5,003; then the next one begins, and two more within ten milliseconds.
     assert_eq!(core.n_to_take(Time(14_000)), n_queued - 3);
     assert_eq!(core.next_wakeup(), Some(Time(15_003)), "others are told when it has not");
     assert_eq!(core.n_to_take(Time(15_003)), n_queued);
@@ -93,7 +93,7 @@ fn the_next_task_stays_with_a_core_that_comes_free_soon() {
     let mut core = thief(PilotStealing::Mlb);
     core.note_wall(JobId(1), 1_000_000);
     core.handle(Time(2), answered(vec![Part { number: 2, ..part(1, 0..3) }]));
-    // It ends after a second, give or take a moment.
+    // The task ends after a second, give or take the margin.
     let n_to_take = [500_000, 995_000, 1_005_000, 1_020_000].map(|at| core.n_to_take(Time(at)));
     assert_eq!(n_to_take, [2, 1, 1, 2]);
 }
@@ -114,7 +114,7 @@ fn a_search_in_vain_goes_on_at_long_intervals() {
     let given = Part { number: 2, ..part(1, 0..1) };
     core.handle(now, answered(vec![given]));
     core.handle(now, ended(0, Ending::Exited(0)));
-    // Work has come: it is looked for sooner, but not before who was asked could have answered.
+    // Tasks have come: the pilot asks sooner again, but not before the asked pilot could have answered.
     assert_eq!(core.next_wakeup(), Some(now + Span::from_millis(100)));
 }
 
@@ -123,7 +123,7 @@ fn what_was_taken_back_is_in_nobodys_way() {
     let mut core = with_files(PilotStealing::Mlb);
     core.note_wall(JobId(9), 500_000);
     core.handle(Time(3), seen((0..8).map(|index| (index, vec![file(None, 5_000_000)])).collect()));
-    // Those that would be given first.
+    // These tasks would be given first.
     let commands = vec![PilotCommand::Return { job: JobId(1), tasks: (4..8).into() }];
     core.handle(Time(4), answered(vec![Part { number: 3, commands, ..Part::default() }]));
     let queued = |core: &PilotCore| core.holds().iter().map(|held| held.queued.len()).sum::<u64>();
@@ -157,12 +157,12 @@ fn what_waits_behind_a_long_task_goes_to_who_asks_where_the_policy_lets_it() {
         (PilotStealing::Mdl, [0, 0, 0, 0]),
     ] {
         let mut core = with_files(policy);
-        // Those of an earlier job took half a second; how long these take nobody has seen.
+        // Tasks of an earlier job took half a second; the runtime of this job's tasks is unknown.
         core.note_wall(JobId(9), 500_000);
         core.handle(Time(3), seen((0..8).map(|index| (index, vec![file(None, 5_000_000)])).collect()));
         let task = TaskId { job: JobId(1), index: 0 };
         core.handle(Time(4), PilotEvent::Staged { task, result: Ok(()) });
-        // Task 0 runs, files of 1 and 2 are brought, and five wait: half of all seven goes, again and again.
+        // Task 0 runs, inputs of 1 and 2 are brought, and five wait: half of all seven goes, again and again.
         let gifts = expected.map(|_| core.handle(Time(5), PilotEvent::AskedFor { thief: THIEF }));
         for (actions, n_tasks) in gifts.iter().zip(expected) {
             assert!(
@@ -177,7 +177,7 @@ fn what_waits_behind_a_long_task_goes_to_who_asks_where_the_policy_lets_it() {
         let held: u64 = core.holds().iter().map(|held| held.queued.len()).sum();
         match policy {
             PilotStealing::Mdl => assert_eq!((unstaged.count(), held), (0, 7)),
-            // 3 was to be brought in the place of 2.
+            // The inputs of 3 were to be brought in the place of 2.
             _ => assert_eq!((unstaged.collect::<Vec<_>>(), held), (vec![2, 3, 1], 0)),
         }
     }
@@ -207,7 +207,7 @@ fn seen(read: Vec<(u64, Vec<ReadBy>)>) -> PilotEvent {
     PilotEvent::Seen { job: JobId(1), tasks: (0..8).into(), read, bytes_per_s: 125_000_000 }
 }
 
-/// What was given to whom.
+/// Returns the pilots that got tasks, with their tasks.
 fn given(actions: &[PilotAction]) -> Vec<(u64, String)> {
     let jobs = report(actions).map_or_else(Vec::new, |report| report.jobs);
     let gifts = jobs.iter().flat_map(|job| job.given.iter().map(|(to, tasks)| (to.0, tasks.to_string())));
@@ -218,7 +218,7 @@ fn file(at: Option<u64>, bytes: u64) -> ReadBy {
     ReadBy { at: at.map(PilotId), bytes }
 }
 
-/// Tasks 0 to 3 read what another pilot has, 4 and 5 what is here, 6 and 7 nothing.
+/// Tasks 0 to 3 read files of another pilot, 4 and 5 files of this one, 6 and 7 none.
 fn mixed() -> PilotEvent {
     let there = (0..4).map(|index| (index, vec![file(Some(9), 5_000_000), file(None, 1_000)]));
     let here = (4..6).map(|index| (index, vec![file(None, 5_000_000 + index)]));
@@ -246,7 +246,7 @@ fn what_is_fetched_in_half_the_running_time_is_anybodys_and_one_byte_more_stays_
         for policy in [PilotStealing::Rlds, PilotStealing::Flds] {
             let mut core = with_files(policy);
             core.note_wall(JobId(9), mean_us);
-            // Every other task reads the byte too many; the files of the first four are elsewhere.
+            // Every other task reads one byte too many; the files of the first four are elsewhere.
             let file_of = |index: u64| file((index < 4).then_some(9), light + index % 2);
             let read = (0..8).map(|index| (index, vec![file_of(index)])).collect();
             let event = PilotEvent::Seen { job: JobId(1), tasks: (0..8).into(), read, bytes_per_s };
@@ -264,7 +264,8 @@ fn what_is_fetched_in_half_the_running_time_is_anybodys_and_one_byte_more_stays_
     }
 }
 
-/// A pilot that has tasks 0 to 7 of a job, all of which stay with their files. The files of 6 and 7 are brought.
+/// A pilot that has tasks 0 to 7 of a job, all of which stay with their files. The files of 6 and 7 are
+/// brought.
 fn with_kept(policy: PilotStealing, mean_us: Option<u64>) -> PilotCore {
     let mut core = with_files(policy);
     mean_us.into_iter().for_each(|mean_us| core.note_wall(JobId(9), mean_us));
@@ -273,7 +274,7 @@ fn with_kept(policy: PilotStealing, mean_us: Option<u64>) -> PilotCore {
     core
 }
 
-/// How many can be taken so long after that.
+/// Returns how many tasks can be stolen this long after that.
 fn n_to_take_after(core: &mut PilotCore, span: Span) -> u64 {
     let now = Time(3) + span;
     core.handle(now, PilotEvent::TimerFired);
@@ -284,10 +285,10 @@ fn n_to_take_after(core: &mut PilotCore, span: Span) -> u64 {
 fn of_tasks_that_stay_with_their_files_more_than_a_seconds_work_is_shared_where_the_policy_wants_it() {
     for (policy, mean_us, n_shared, expected) in [
         (PilotStealing::Flds, Some(500_000), 4, vec![(7, "0-1".to_owned())]),
-        // Six wait, and five are a second's work; then less than that.
+        // Six tasks wait, and five are a second's work; then fewer.
         (PilotStealing::Flds, Some(200_000), 1, vec![(7, "0".to_owned())]),
         (PilotStealing::Flds, Some(199_999), 0, vec![]),
-        // Nobody knows how long they take.
+        // The runtime is unknown.
         (PilotStealing::Flds, None, 0, vec![]),
         (PilotStealing::Rlds, Some(500_000), 0, vec![]),
     ] {
@@ -304,7 +305,7 @@ fn after_a_move_twice_as_much_may_stay_and_as_much_as_before_once_nothing_had_to
     let mut core = with_kept(PilotStealing::Flds, Some(500_000));
     assert_eq!(core.next_wakeup(), Some(Time(1_000_003)));
     assert_eq!(n_to_take_after(&mut core, Span::from_secs(1)), 4);
-    // One second's work has stayed, and as much more comes.
+    // One second's work has stayed, and as much again comes.
     core.handle(Time(1_000_004), answered(vec![Part { number: 3, ..part(2, 8..10) }]));
     let read = (8..10).map(|index| (index, vec![file(None, 500_000_000)])).collect();
     let tasks = (8..10).into();
@@ -316,7 +317,7 @@ fn after_a_move_twice_as_much_may_stay_and_as_much_as_before_once_nothing_had_to
 fn own_tasks_come_before_shared_ones_and_those_with_most_data_first() {
     let mut core = with_files(PilotStealing::Mdl);
     assert_eq!(staged(&core.handle(Time(3), mixed())), [5, 4]);
-    // Those that stay are nobody's to take: one of the two others is.
+    // Tasks that stay with their files cannot be stolen: one of the two others is.
     let actions = core.handle(Time(4), PilotEvent::AskedFor { thief: THIEF });
     assert!(actions.contains(&PilotAction::Gave { thief: THIEF, n_tasks: 1 }), "{actions:?}");
 }
@@ -330,7 +331,7 @@ fn what_another_pilot_gave_is_shared_or_stays_with_its_files_as_the_policy_wants
         let mut part = Part { number: 2, templates: vec![template], ..part(2, 0..8) };
         part.bundles[0].is_given = true;
         core.handle(Time(2), answered(vec![part]));
-        // Two are brought, and one of the others is the last to go.
+        // The inputs of two tasks are brought, and one of the others is the last to go.
         let read = (0..8).map(|index| (index, vec![file(None, 5_000_000)]));
         core.handle(Time(3), seen(read.collect()));
         let actions = core.handle(Time(4), PilotEvent::AskedFor { thief: THIEF });

@@ -1,4 +1,4 @@
-//! Files come before a task begins and go after it has ended, and no slot waits for them.
+//! Tests of staging: files come before a task begins and go after it has ended, and no slot waits for them.
 
 use proptest::prelude::*;
 
@@ -16,7 +16,7 @@ fn task(index: u64) -> TaskId {
     TaskId { job: JobId(1), index }
 }
 
-/// The first part: a job with files and these tasks of it.
+/// The first part: a job with files, and these tasks of it.
 fn given(staging: Staging, tasks: std::ops::Range<u64>) -> PilotEvent {
     let mut part = part(1, tasks);
     part.templates[0].needs.staging = staging;
@@ -51,7 +51,7 @@ fn a_task_begins_when_its_files_are_here_and_those_of_two_a_slot_are_brought() {
     assert_eq!((to_stage(&first), started(&first)), (vec![0, 1, 2, 3], vec![]));
     let second = core.handle(Time(2), staged(2));
     assert_eq!((to_stage(&second), started(&second)), (vec![4], vec![2]));
-    // Who was asked for first begins first, whichever files were there first.
+    // Tasks begin in the order of the `Stage` actions, whichever files were there first.
     core.handle(Time(3), staged(3));
     core.handle(Time(3), staged(0));
     assert_eq!(started(&core.handle(Time(4), ended(3, Ending::Exited(0)))), [0]);
@@ -113,7 +113,7 @@ fn files_that_a_task_left_are_delivered_before_it_is_reported_and_its_slot_is_fr
     assert_eq!((started(&after), report(&after)), (vec![1], None));
     let held = &core.holds()[0];
     assert_eq!(format!("{} {} {}", held.queued, held.running, held.unreported), " 1 0");
-    // It was told at once that another one has begun.
+    // The pilot reported at once that another task has begun.
     core.handle(Time(3), PilotEvent::Answered { lane: Lane::Report, answer: Box::default() });
     let report = report(&core.handle(Time(3), delivered(0))).expect("a report");
     let files = vec![OutputFile { to: "out-0".into(), bytes: 3, ..OutputFile::default() }];
@@ -162,7 +162,7 @@ fn what_a_cancelled_task_left_goes_nowhere() {
     assert_eq!(report(&actions).map(|report| report.jobs[0].returned.to_string()), Some("0".into()));
 }
 
-/// A shell that does what it is told, in an order that the test draws, and keeps books.
+/// A shell that carries out the actions in an order that the test draws, and keeps books.
 struct Shell {
     core: PilotCore,
     now: u64,
@@ -257,7 +257,7 @@ impl Shell {
         }
     }
 
-    /// One of the things that are to happen happens, well or not.
+    /// Finishes one of the open transfers or tasks, well or not.
     fn goes_on(&mut self, luck: usize) {
         if self.on_the_way.is_empty() {
             return;

@@ -1,21 +1,21 @@
-//! Co-runner affinity: what a node's other tasks cost one that runs beside them (paper 000, section 4.2).
+//! Co-runner affinity: the slow-down that the other tasks of a node cause to a task (paper 000, section 4.2).
 
 use serde::{Deserialize, Serialize};
 
-/// How the cost is counted, by the words of the `policies:` block. Larger is worse.
+/// The measure of the slow-down, by the words of the `policies:` block. Larger is worse.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CorunnerAffinity {
-    /// Seconds more than alone.
+    /// Additional seconds compared with the task alone.
     Raw,
-    /// The share of the time alone: applications with short tasks count like others.
+    /// Additional time as a part of the time alone: applications with short tasks count like others.
     #[default]
     Normalized,
 }
 
 impl CorunnerAffinity {
-    /// Of a task that takes `together` seconds beside others, and `alone` seconds (positive) on one core of
-    /// an empty node.
+    /// Returns the measure for a task that takes `together` seconds beside others, and `alone` seconds
+    /// (positive) on one core of an empty node.
     pub fn difference(self, together: f64, alone: f64) -> f64 {
         match self {
             CorunnerAffinity::Raw => together - alone,

@@ -2,7 +2,8 @@
 
 use super::Table;
 
-/// The mean runtime on all other platforms by that on this one; 1 where there is no other.
+/// Returns the mean runtime on all other platforms divided by the runtime on this one; 1 if there is no
+/// other.
 pub(super) fn table(runtimes: &Table<f64>) -> Table<f64> {
     runtimes.map_places(|user, platform| {
         let row = runtimes.row(user);

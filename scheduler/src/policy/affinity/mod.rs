@@ -25,10 +25,10 @@ pub enum Affinity {
 }
 
 impl Affinity {
-    /// How much each user (row) would like a core of each platform (column); larger is better.
+    /// Returns how much each user (row) would like a core of each platform (column); larger is better.
     ///
-    /// `runtimes`: seconds that a task of the user's application takes on one core of the platform, alone
-    /// on its node; positive. `is_in_need`: users that have tasks left. O(users × platforms).
+    /// `runtimes`: seconds that a task of the user's application takes on one core of the platform, alone on
+    /// its node; positive. `is_in_need`: users that have tasks left. O(users × platforms).
     pub fn table(self, runtimes: &Table<f64>, is_in_need: &[bool]) -> Table<f64> {
         match self {
             Affinity::Throughput => throughput::table(runtimes),

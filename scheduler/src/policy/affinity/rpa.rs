@@ -1,10 +1,10 @@
-//! Relative platform affinity: effective platform affinity of runtimes that are compared with those of
-//! all users that have tasks left, so that a platform that suits everybody is nobody's favourite (paper
-//! 000, section 4.1).
+//! Relative platform affinity: the effective platform affinity of runtimes that are divided by the mean
+//! runtime of all users that have tasks left. A platform that suits everybody is then nobody's favourite
+//! (paper 000, section 4.1).
 
 use super::{Table, epa};
 
-/// Users without tasks count for nobody; with none in need all do.
+/// Returns the affinities. Users without tasks do not count in the mean, unless no user has tasks.
 pub(super) fn table(runtimes: &Table<f64>, is_in_need: &[bool]) -> Table<f64> {
     let counts = |user: usize| is_in_need.get(user).copied().unwrap_or(false);
     let users: Vec<usize> = (0..runtimes.n_rows()).filter(|user| counts(*user)).collect();

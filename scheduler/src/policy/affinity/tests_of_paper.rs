@@ -3,7 +3,8 @@
 
 use super::Table;
 
-/// Seconds of a task on one core, from the printed throughputs (3600 / throughput), AutoDock from the text.
+/// Runtime in seconds of a task on one core, from the printed throughputs (3600 / throughput), AutoDock from
+/// the text.
 pub(in crate::policy) const RUNTIMES: [[f64; 4]; 5] = [
     [480.42, 244.05, 347.11, 294.16],
     [63.965885, 37.906707, 46.35591, 38.469758],
@@ -12,7 +13,7 @@ pub(in crate::policy) const RUNTIMES: [[f64; 4]; 5] = [
     [200.222469, 71.019925, 101.066816, 86.872587],
 ];
 
-/// As printed.
+/// EPA as printed.
 pub(super) const EPA: [[f64; 4]; 5] = [
     [0.614, 1.532, 0.978, 1.214],
     [0.64, 1.308, 1.009, 1.284],
@@ -21,7 +22,7 @@ pub(super) const EPA: [[f64; 4]; 5] = [
     [0.431, 1.822, 1.181, 1.428],
 ];
 
-/// As printed.
+/// RPA as printed.
 pub(super) const RPA: [[f64; 4]; 5] = [
     [0.966, 1.169, 0.918, 0.974],
     [1.009, 0.997, 0.955, 1.042],

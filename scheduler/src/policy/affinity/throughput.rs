@@ -1,8 +1,9 @@
-//! Throughput: what a core of the platform gets done of the user's tasks (paper 000, section 4.1).
+//! Throughput: the user's tasks that a core of the platform completes in a given time (paper 000, section
+//! 4.1).
 
 use super::Table;
 
-/// Tasks a second.
+/// Returns tasks per second on one core.
 pub(super) fn table(runtimes: &Table<f64>) -> Table<f64> {
     runtimes.map_places(|user, platform| 1.0 / runtimes.at(user, platform))
 }
@@ -15,7 +16,7 @@ mod tests {
     fn tasks_of_an_hour_are_those_of_table_3() {
         let throughput = Affinity::Throughput.table(&runtimes(), &[false, true, false, false, false]);
         let of_an_hour = |user, platform| throughput.at(user, platform) * 3600.0;
-        // Montage on gene and lcloud, Blast on gene: as printed, whoever is in need.
+        // Montage on gene and lcloud, Blast on gene: as printed, independent of the users in need.
         for (found, printed) in
             [(of_an_hour(3, 0), 11.64), (of_an_hour(3, 3), 33.76), (of_an_hour(1, 0), 56.28)]
         {

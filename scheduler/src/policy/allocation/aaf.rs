@@ -1,5 +1,6 @@
 //! Application affinity first: each user is first on the platforms that it likes most (paper 000, section
-//! 5.3.1). Where one platform is left, on which that would be nobody, those above the median are.
+//! 5.3.1). If no user is first on any platform, because few platforms are left, the users at or above the
+//! median are.
 
 use super::{
     Demand, Pot, Shares, by_liking,

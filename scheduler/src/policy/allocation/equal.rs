@@ -1,5 +1,5 @@
-//! Equal: each platform in equal parts among the users in need, whatever they like (paper 000, section
-//! 5.3, "fairness policy"). What a user has no tasks for goes to the others.
+//! Equal: divides each platform into equal parts among the users in need, without regard to affinity (paper
+//! 000, section 5.3, "fairness policy"). Cores for which a user has no tasks go to the others.
 
 use super::{Demand, Pot, Shares, equal_parts};
 

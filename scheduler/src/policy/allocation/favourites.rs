@@ -1,18 +1,18 @@
-//! What PAF and AAF have in common: favourites are found anew in each pass over what is left, and each
+//! Common parts of PAF and AAF: each pass finds the favourites anew among the cores that are left, and each
 //! favoured user gets an equal part of a platform, the neediest last (paper 000, section 5.3.1).
 
 use super::{Pot, by_liking};
 use crate::policy::table::Table;
 
-/// Users in need and platforms with cores left.
+/// The users in need and the platforms with free cores.
 pub(super) struct Pass {
     pub(super) users: Vec<usize>,
     pub(super) platforms: Vec<usize>,
     pub(super) is_first: bool,
 }
 
-/// Passes until nothing is left or nobody is in need. `favourites`: marks who favours what in a pass; where
-/// that is nobody, `fallback` does. Returns the favourites of the first pass.
+/// Divides cores in passes until none is left or no user is in need. `favourites` marks the platforms that
+/// each user favours in a pass; if it marks none, `fallback` does. Returns the favourites of the first pass.
 pub(super) fn share_in_passes(
     pot: &mut Pot<'_>,
     favourites: impl Fn(&Pass, &mut Table<bool>),
@@ -40,7 +40,8 @@ pub(super) fn share_in_passes(
     }
 }
 
-/// Those with few tasks left first: what they do not need is divided among the rest.
+/// Gives cores to users with few tasks left first: their unneeded cores are divided among the rest. Returns
+/// the number of cores given.
 fn give_to_favourites(pot: &mut Pot<'_>, pass: &Pass, marks: &Table<bool>) -> u64 {
     let n_fans = |platform: usize| pass.users.iter().filter(|user| marks.at(**user, platform)).count() as u64;
     let mut n_fans: Vec<u64> = (0..marks.n_columns()).map(n_fans).collect();

@@ -1,7 +1,7 @@
 //! Allocation, the first level of sharing: how many cores of each platform each user gets.
 //!
-//! Always worked out anew from all cores, when a user submits or has nothing queued any more, and when
-//! platforms come, go or change (paper 000, section 5.3). Ties go to the lowest index.
+//! The shares are always computed anew from all cores, when a user submits or has no queued tasks left, and
+//! when platforms come, go or change (paper 000, section 5.3). Ties go to the lowest index.
 
 mod aaf;
 mod equal;
@@ -18,19 +18,19 @@ use super::table::Table;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Allocation {
-    /// Each platform in equal parts; the papers' "fairness" policy: see `equal.rs`.
+    /// Divides each platform into equal parts; the papers' "fairness" policy: see `equal.rs`.
     Equal,
-    /// Each platform to the users that like it most: see `paf.rs`.
+    /// Gives each platform to the users that like it most: see `paf.rs`.
     Paf {
-        /// How many of them, in percent.
+        /// The part of the users that are first, in percent.
         percent: u32,
     },
-    /// Each user on the platforms that it likes most: see `aaf.rs`.
+    /// Gives each user the platforms that it likes most: see `aaf.rs`.
     Aaf {
-        /// How many of them, in percent.
+        /// The part of the platforms on which a user is first, in percent.
         percent: u32,
     },
-    /// Fair shares, taken in turns from the platforms that each likes most: see `pa_rr.rs`.
+    /// Gives fair shares, taken in turns from the platforms that each user likes most: see `pa_rr.rs`.
     PaRr {
         /// Cores taken at a time (the paper's D_unit).
         unit_cores: u64,
@@ -43,7 +43,7 @@ impl Default for Allocation {
     }
 }
 
-/// What there is to share, and who wants it.
+/// The cores to divide, and the users' demand.
 #[derive(Clone, Debug)]
 pub struct Demand<'a> {
     /// Tasks that each user has left; one core each.
@@ -52,17 +52,17 @@ pub struct Demand<'a> {
     pub cores: &'a [u64],
     /// How much each user (row) likes a core of each platform (column), from `affinity`.
     pub affinity: &'a Table<f64>,
-    /// The favourites of the last time, for [`Allocation::Paf`]; `None`: there was none, or of another shape.
+    /// The favourites of the previous time, for [`Allocation::Paf`]; `None` or another shape: there are none.
     pub favourites: Option<&'a Table<bool>>,
 }
 
-/// Who gets what.
+/// The cores of each user.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shares {
-    /// Cores of each platform (column) for each user (row): no more than there are, and for no user more
-    /// than it has tasks.
+    /// Cores of each platform (column) for each user (row): in total no more than there are, and for no user
+    /// more than it has tasks.
     pub cores: Table<u64>,
-    /// Whose favourite each platform was, to be given back the next time.
+    /// The platforms that each user favoured, as input of the next time.
     pub favourites: Option<Table<bool>>,
 }
 
@@ -81,7 +81,7 @@ impl Allocation {
     }
 }
 
-/// Shares being made: nothing is given twice.
+/// Shares in the making: no core is given twice.
 struct Pot<'a> {
     demand: &'a Demand<'a>,
     free: Vec<u64>,
@@ -94,12 +94,12 @@ impl<'a> Pot<'a> {
         Pot { demand, free: demand.cores.to_vec(), cores }
     }
 
-    /// Cores that the user could still use.
+    /// Returns the number of cores that the user could still use.
     fn need(&self, user: usize) -> u64 {
         self.demand.tasks[user].saturating_sub(self.cores.row(user).iter().sum())
     }
 
-    /// Gives so many cores, or as many as are free.
+    /// Gives a user `n` cores, or as many as are free, and returns their number.
     fn give(&mut self, user: usize, platform: usize, n: u64) -> u64 {
         let n = n.min(self.free[platform]);
         self.free[platform] -= n;
@@ -108,7 +108,8 @@ impl<'a> Pot<'a> {
     }
 }
 
-/// `total` in equal parts, none above its cap; what is left over by one each from the lowest index on.
+/// Divides `total` into equal parts, none above its cap; the remainder goes by one each to the lowest
+/// indices.
 pub(crate) fn equal_parts(total: u64, caps: &[u64]) -> Vec<u64> {
     let mut parts = vec![0; caps.len()];
     let mut left = total;
@@ -126,7 +127,7 @@ pub(crate) fn equal_parts(total: u64, caps: &[u64]) -> Vec<u64> {
     }
 }
 
-/// Indices by value, the largest first, ties by lowest index.
+/// Returns the indices by value, the largest first, ties in their given order.
 fn by_liking(indices: impl Iterator<Item = usize>, value: impl Fn(usize) -> f64) -> Vec<usize> {
     let mut indices: Vec<usize> = indices.collect();
     indices.sort_by(|a, b| value(*b).total_cmp(&value(*a)));

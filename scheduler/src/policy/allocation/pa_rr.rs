@@ -1,5 +1,5 @@
-//! Affinity-based round-robin: everybody's share is fair in cores; in turns each takes some from the
-//! platform that it likes most of those with cores left (paper 000, section 5.3.2).
+//! Affinity-based round-robin: each user gets a fair number of cores, and in turns each takes some from the
+//! platform that it likes most among the platforms with cores left (paper 000, section 5.3.2).
 
 use super::{Demand, Pot, Shares, by_liking, equal_parts};
 

@@ -1,6 +1,6 @@
-//! Platform affinity first: each platform goes to the users that like it most, and to those that it went
-//! to before (paper 000, section 5.3.1). "At least" half of the users is read as its floor: with five
-//! users two are first, as in the paper's text.
+//! Platform affinity first: each platform goes to the users that like it most, and to the users that favoured
+//! it before (paper 000, section 5.3.1). "At least" half of the users is read as its floor: with five users
+//! two are first, as in the paper's text.
 
 use super::{
     Demand, Pot, Shares, by_liking,

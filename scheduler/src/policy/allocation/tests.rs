@@ -1,4 +1,4 @@
-//! First-level shares of paper 000's scenarios, worked out independently, and what always holds.
+//! Tests of first-level shares: paper 000's scenarios, computed independently, and general properties.
 
 use proptest::prelude::*;
 
@@ -32,7 +32,7 @@ fn policy(words: &str) -> (Allocation, Affinity) {
 #[test]
 fn shares_of_the_papers_scenarios() {
     for scenario in SCENARIOS {
-        // A platform without nodes is not there.
+        // A platform without nodes is left out.
         let platforms: Vec<usize> = (0..4).filter(|platform| scenario.cores[*platform] > 0).collect();
         let runtimes = |user: &usize| platforms.iter().map(|platform| RUNTIMES[*user][*platform]).collect();
         let runtimes = Table::from_rows(&scenario.users.iter().map(runtimes).collect::<Vec<_>>()).unwrap();
@@ -51,7 +51,7 @@ fn shares_of_the_papers_scenarios() {
     }
 }
 
-/// What each user (row) gets of each platform (column), with nothing known of before.
+/// Returns the cores that each user (row) gets of each platform (column), without earlier favourites.
 fn shares(policy: Allocation, tasks: &[u64], cores: &[u64], affinity: &[impl AsRef<[f64]>]) -> Vec<Vec<u64>> {
     let affinity: Vec<Vec<f64>> = affinity.iter().map(|row| row.as_ref().to_vec()).collect();
     let affinity = Table::from_rows(&affinity).unwrap();
@@ -61,7 +61,7 @@ fn shares(policy: Allocation, tasks: &[u64], cores: &[u64], affinity: &[impl AsR
 
 #[test]
 fn in_turns_so_many_cores_are_taken_at_a_time() {
-    // Both like the first platform most and the last one least; ten cores each are fair.
+    // Both users like the first platform most and the last one least; ten cores each are fair.
     let alike = |unit_cores| {
         shares(Allocation::PaRr { unit_cores }, &[99, 99], &[10, 4, 6], &[[3.0, 2.0, 1.0], [3.0, 2.0, 1.0]])
     };
@@ -69,7 +69,7 @@ fn in_turns_so_many_cores_are_taken_at_a_time() {
         (0, [[5, 2, 3], [5, 2, 3]]),
         (1, [[5, 2, 3], [5, 2, 3]]),
         (3, [[6, 3, 1], [4, 1, 5]]),
-        // A turn ends with the platform: the second takes 3 where it would 7, then the first 3 of the next.
+        // A turn ends with the platform: the second user takes 3 instead of 7, then the first 3 of the next.
         (7, [[7, 3, 0], [3, 1, 6]]),
         (99, [[10, 0, 0], [0, 4, 6]]),
     ] {
@@ -89,10 +89,10 @@ fn in_turns_so_many_cores_are_taken_at_a_time() {
 fn who_needs_less_goes_first_and_takes_what_it_likes_most() {
     let everybody = [Allocation::Paf { percent: 100 }, Allocation::Aaf { percent: 100 }];
     for policy in everybody {
-        // Half of five is two for who goes first, and three for who comes last.
+        // Half of five is two for the user that is served first, and three for the last one.
         let of_five = |tasks: [u64; 2]| shares(policy, &tasks, &[5], &[[1.0], [2.0]]).concat();
         assert_eq!([[100, 50], [50, 100], [50, 50]].map(of_five), [[3, 2], [2, 3], [2, 3]], "{policy:?}");
-        // One user, with tasks for less than there is.
+        // A single user has fewer tasks than there are cores.
         let alone = |likings: [f64; 3]| shares(policy, &[6], &[4, 4, 4], &[likings]).concat();
         assert_eq!(alone([1.0, 2.0, 3.0]), [0, 2, 4], "{policy:?}");
         assert_eq!(alone([1.0, 3.0, 3.0]), [0, 4, 2], "{policy:?}");
@@ -102,7 +102,7 @@ fn who_needs_less_goes_first_and_takes_what_it_likes_most() {
 
 #[test]
 fn where_nobody_is_first_all_or_those_not_below_the_median_are() {
-    // A third of two users, or of one platform, is none.
+    // A third of two users, or of one platform, is rounded down to none.
     let of_two = |percent, likings: [f64; 2]| {
         let rows = likings.map(|liking| [liking]);
         let policies = [Allocation::Paf { percent }, Allocation::Aaf { percent }];
@@ -111,7 +111,7 @@ fn where_nobody_is_first_all_or_those_not_below_the_median_are() {
     assert_eq!(of_two(33, [1.0, 2.0]), [[4, 4], [0, 8]]);
     assert_eq!(of_two(33, [2.0, 2.0]), [[4, 4], [4, 4]]);
     assert_eq!(of_two(50, [1.0, 2.0]), [[0, 8], [0, 8]]);
-    // The median of three is one of them.
+    // The median of three users is one of them.
     let aaf = Allocation::Aaf { percent: 99 };
     assert_eq!(shares(aaf, &[9; 3], &[8], &[[3.0], [1.0], [2.0]]).concat(), [4, 0, 4]);
 }
@@ -143,8 +143,8 @@ fn only_the_first_pass_remembers() {
         let demand = Demand { tasks: &[10, 11, 50], cores: &[12, 10], affinity: &affinity, favourites };
         Allocation::Paf { percent: 50 }.share(&demand)
     };
-    // Half of twelve to the first, one to the second, which has ten elsewhere. In the second pass half of two
-    // users is the third alone, and it takes the five that are left.
+    // Half of twelve goes to the first user, one to the second, which has ten elsewhere. In the second pass
+    // half of two users is the third alone, and it takes the five that are left.
     let with = share(Some(&before));
     assert_eq!(with.cores, Table::from_rows(&[vec![6, 0], vec![1, 10], vec![5, 0]]).unwrap());
     let favourites = with.favourites.unwrap();
@@ -159,7 +159,7 @@ fn equal_parts_are_capped_and_leave_nothing_over() {
     assert_eq!(equal_parts(10, &[1, 9, 9]), [1, 5, 4]);
     assert_eq!(equal_parts(100, &[1, 2]), [1, 2]);
     assert!(equal_parts(5, &[]).is_empty());
-    // What is too much on the second platform for who has few tasks goes to the other.
+    // Cores of the second platform that the user with few tasks does not need go to the other.
     assert_eq!(shares(Allocation::Equal, &[3, 99], &[4, 4], &[[1.0; 2]; 2]), [[2, 1], [2, 3]]);
 }
 

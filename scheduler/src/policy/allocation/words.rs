@@ -4,13 +4,13 @@ use serde::{Deserialize, Deserializer, Serializer, de::Error as _};
 
 use super::Allocation;
 
-/// What the words are, to whoever wrote none of them.
+/// The words that an error message names.
 const WORDS: [&str; 5] = ["none", "equal", "paf-N", "aaf-N", "pa-rr"];
 
-/// The percentage of favourites of `paf` and `aaf` without a number: that of the paper's experiments.
+/// The percentage of favourites of `paf` and `aaf` without a number: the value of the paper's experiments.
 const PERCENT: u32 = 50;
 
-/// As a word that [`deserialize`] reads.
+/// Writes the word that [`deserialize`] reads.
 ///
 /// # Errors
 /// Those of the serializer.
@@ -18,7 +18,7 @@ pub fn serialize<S: Serializer>(policy: &Option<Allocation>, serializer: S) -> R
     serializer.serialize_str(&to_word(*policy))
 }
 
-/// Its word.
+/// Returns the word of a policy.
 pub fn to_word(policy: Option<Allocation>) -> String {
     match policy {
         None => "none".to_owned(),
@@ -30,11 +30,11 @@ pub fn to_word(policy: Option<Allocation>) -> String {
     }
 }
 
-/// `none`, `equal`, `paf-50` and `aaf-50` with the percentage of favourites (`paf` and `aaf` are those), `pa-rr`, `pa-rr-4` with the cores
-/// taken at a time.
+/// Reads a word: `none`, `equal`, `paf-50` and `aaf-50` with the percentage of favourites (`paf` and `aaf`
+/// mean these), `pa-rr`, `pa-rr-4` with the cores taken at a time.
 ///
 /// # Errors
-/// Another word.
+/// Any other word.
 pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Allocation>, D::Error> {
     let word = String::deserialize(deserializer)?;
     of_word(&word).ok_or_else(|| D::Error::unknown_variant(&word, &WORDS))

@@ -1,12 +1,12 @@
-//! So many tasks an answer, whatever they take, and what is left at the end: the baseline of paper 002
-//! (section 4) for bundles that go by estimates. What the pilot may not be sent yet stays, so a bundle can be
-//! smaller.
+//! A fixed number of tasks in an answer, whatever their runtimes, and the remainder at the end: the baseline
+//! of paper 002 (section 4) for bundles by estimate. A bundle is smaller if the pilot may not get that many
+//! tasks yet.
 
 use std::num::NonZero;
 
 use super::Situation;
 
-/// So many if they can be sent.
+/// Returns the number of tasks to send: `n_tasks`, or fewer if not as many can be sent.
 pub(super) fn size(situation: Situation, n_tasks: NonZero<u64>) -> u64 {
     situation.n_room.max(situation.n_startable).min(situation.n_ready).min(n_tasks.get())
 }

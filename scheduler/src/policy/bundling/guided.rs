@@ -1,10 +1,10 @@
-//! Guided bundles: all the room while there is plenty, and at the tail no more than half a fair
-//! share, so that no pilot is left with the end of the job (guided self-scheduling, Polychronopoulos
-//! and Kuck 1987, with a least chunk, GSS(k)). What can begin at once always goes.
+//! Guided bundles: they fill all the room while there are many tasks. At the tail they hold at most half a
+//! fair share, so that no pilot is left with the end of the job (guided self-scheduling, Polychronopoulos and
+//! Kuck 1987, with a least chunk, GSS(k)). Tasks that can begin at once are always sent.
 
 use super::Situation;
 
-/// How many tasks to send.
+/// Returns the number of tasks to send.
 pub(super) fn size(situation: Situation) -> u64 {
     let half_share = situation.n_ready.div_ceil(2 * situation.n_pilots.max(1));
     let n_worthwhile = half_share.max(situation.n_brief);

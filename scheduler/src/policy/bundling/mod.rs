@@ -1,7 +1,6 @@
 //! Bundling: how many of the chosen job's tasks go to the pilot in one answer.
 //!
-//! [`Bundling`] is what the engine asks: it counts tasks, or has them packed by what each is estimated to take
-//! ([`by_estimate`]).
+//! The engine calls [`Bundling`]: it counts tasks, or packs them by their estimates ([`by_estimate`]).
 
 pub mod by_estimate;
 mod fixed;
@@ -12,42 +11,43 @@ use std::{fmt, num::NonZero};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-/// What a bundling policy may look at.
+/// The input of a bundling policy.
 #[derive(Clone, Copy, Debug)]
 pub struct Situation {
     /// Tasks of the job that could begin on the pilot at once.
     pub n_startable: u64,
-    /// Tasks that may be sent ahead of need, those startable included.
+    /// Tasks that the pilot may get before it has a free slot, startable ones included.
     pub n_room: u64,
-    /// Tasks of the job that wait.
+    /// Waiting tasks of the job.
     pub n_ready: u64,
-    /// Pilots that take part and can run the job, the asking one included.
+    /// Pilots that take part and can run the job, including the pilot that pulls.
     pub n_pilots: u64,
-    /// Tasks that keep the pilot busy for so short a time that fewer are not worth a message.
+    /// Tasks that keep the pilot busy for a very short time: a smaller bundle is not worth a message.
     pub n_brief: u64,
 }
 
 /// The policies of this layer, by the words of the `policies:` block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Bundling {
-    /// As many as the pilot needs to stay busy, fewer at the job's tail: see `guided.rs`.
+    /// As many tasks as the pilot needs to stay busy, fewer at the job's tail: see `guided.rs`.
     #[default]
     Guided,
     /// One task an answer: see `single.rs`.
     Single,
-    /// So many tasks an answer, as `fixed-10`: see `fixed.rs`.
+    /// A fixed number of tasks in an answer, as `fixed-10`: see `fixed.rs`.
     Fixed(NonZero<u64>),
-    /// A bin for each slot, by the estimates of tasks: see [`by_estimate`]. Of jobs without estimates: guided.
+    /// A bin for each slot, by the estimates of tasks: see [`by_estimate`]. Jobs without estimates get guided
+    /// bundles.
     BinPacking,
 }
 
-/// What begins the word of bundles of so many tasks.
+/// The prefix of the word for bundles of a fixed number of tasks.
 const FIXED: &str = "fixed-";
-/// What the words are, to whoever wrote none of them.
+/// The words that an error message names.
 const WORDS: [&str; 4] = ["guided", "single", "fixed-N", "bin-packing"];
 
 impl Bundling {
-    /// How many tasks to send; at most `n_ready`, 0 when there is no room.
+    /// Returns the number of tasks to send; at most `n_ready`, 0 if there is no room.
     pub fn size(self, situation: Situation) -> u64 {
         match self {
             Bundling::Guided | Bundling::BinPacking => guided::size(situation),

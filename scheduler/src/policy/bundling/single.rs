@@ -1,8 +1,8 @@
-//! One task an answer: the baseline that bundles are measured against.
+//! One task in an answer: the baseline for other bundles.
 
 use super::Situation;
 
-/// One task if one can be sent.
+/// Returns 1 if a task can be sent.
 pub(super) fn size(situation: Situation) -> u64 {
     situation.n_room.max(situation.n_startable).min(situation.n_ready).min(1)
 }

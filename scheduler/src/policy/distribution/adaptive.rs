@@ -1,12 +1,12 @@
-//! Equal finish: a job is divided so that, by what waits and by the rates measured, all platforms that get
-//! some of it finish at the same time. The sound form of paper 003's weights: never negative, always all of
-//! the job, and a platform that slows down, speeds up or fails gets its due without a step of its own.
+//! Equal finish: divides a job so that, by the backlogs and the measured rates, all platforms that get a part
+//! of it finish at the same time. The sound form of paper 003's weights: never negative, the parts always add
+//! up to the job, and a platform that slows down, speeds up or fails gets its due without an extra step.
 
 use super::{Weights, fill::fill, goodput::Goodput};
 use crate::policy::table::Table;
 
-/// The weights for a job of `n_tasks` tasks of an application. `queued`: tasks of each application (row)
-/// that each platform (column) has not finished. O(platforms × (applications + log platforms)).
+/// Returns the weights for a job of `n_tasks` tasks of an application. `queued`: tasks of each application
+/// (row) that each platform (column) has not finished. O(platforms × (applications + log platforms)).
 pub(super) fn weights(goodput: &Goodput, application: usize, n_tasks: u64, queued: &Table<u64>) -> Weights {
     let rates = goodput.rates();
     let backlogs: Vec<f64> = (0..rates.n_columns())

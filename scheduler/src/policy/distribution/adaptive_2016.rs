@@ -1,8 +1,8 @@
 //! The weights of 2016: LOAD and ERROR as printed (paper 003, eq. 1 and Algorithms 1 to 3).
 //!
-//! They differ from the paper in one thing: after each step weights are kept within 0 and 1 and brought to
-//! sum 1 again; as printed nothing keeps them there. The threshold compares tasks that wait with the size of
-//! a job, and rates enter only at the beginning; `adaptive.rs` is the sound form.
+//! One thing differs from the paper: after each step weights are kept within 0 and 1 and normalized to sum 1;
+//! nothing in the printed algorithms does this. The threshold compares waiting tasks with the size of a job,
+//! and rates enter only at the beginning; `adaptive.rs` is the sound form.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::WeightMatrix;
 
-/// The matrix, what it was, and what the threshold is made of.
+/// The initial and the present weight matrix, and the job sizes behind the threshold.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoadAndError {
     initial: WeightMatrix,
@@ -20,31 +20,32 @@ pub struct LoadAndError {
     sizes: VecDeque<u64>,
 }
 
-/// What a job's submission did to the weights.
+/// The effect of a job's submission on the weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Adjusted {
-    /// Nothing: no platform is above the threshold, or the law has no such step.
+    /// No change: no platform is above the threshold, or the policy has no such step.
     Kept,
-    /// All platforms are above the threshold: weights are what they were in the beginning.
+    /// All platforms are above the threshold: the initial weights are back.
     Initialized,
-    /// Some are: they lost weight to the others.
+    /// Some platforms are above the threshold: they lost weight to the others.
     Moved {
-        /// Rows that would have left 0 to 1.
+        /// Number of rows that would have left 0 to 1.
         n_clamped: usize,
     },
 }
 
 impl LoadAndError {
-    /// From these weights; `delta`: moved at a time; `n_sizes_max`: jobs that the threshold looks back on
-    /// (the paper's m).
+    /// Starts with these weights. `delta`: the weight moved at a time; `n_sizes_max`: the number of last jobs
+    /// behind the threshold (the paper's m).
     pub fn new(initial: WeightMatrix, delta: f64, n_sizes_max: usize) -> LoadAndError {
         LoadAndError { now: initial.clone(), initial, delta, n_sizes_max, sizes: VecDeque::new() }
     }
 
-    /// With these rows: those of before by their places, and new ones as they are initially.
+    /// Returns a copy with other rows. `places`: the previous row of each, or `None` for a new row with its
+    /// initial weights.
     ///
     /// # Panics
-    /// Places that are none, or fewer initial rows.
+    /// A place is out of range, or there are too few initial rows.
     pub fn with_rows(&self, places: &[Option<usize>], initial: &WeightMatrix) -> LoadAndError {
         let rows = |known: &WeightMatrix| {
             let row = |(n, place): (usize, &Option<usize>)| match place {
@@ -56,19 +57,19 @@ impl LoadAndError {
         LoadAndError { initial: rows(&self.initial), now: rows(&self.now), ..self.clone() }
     }
 
-    /// The weights as they are.
+    /// Returns the present weights.
     pub fn matrix(&self) -> &WeightMatrix {
         &self.now
     }
 
-    /// Tasks that wait on a platform above which it is overloaded: the mean size of the last jobs, 0
-    /// without any (eq. 1).
+    /// Returns the number of waiting tasks above which a platform is overloaded: the mean size of the last
+    /// jobs, 0 without any (eq. 1).
     pub fn threshold(&self) -> f64 {
         let sum: f64 = self.sizes.iter().map(|size| *size as f64).sum();
         sum / self.sizes.len().max(1) as f64
     }
 
-    /// A job of so many tasks came and is divided.
+    /// Notes the size of a job that was divided.
     pub fn remember(&mut self, n_tasks: u64) {
         self.sizes.push_back(n_tasks);
         while self.sizes.len() > self.n_sizes_max.max(1) {
@@ -76,8 +77,8 @@ impl LoadAndError {
         }
     }
 
-    /// LOAD, after each submission; `queued`: tasks that wait on each platform, those of the new job
-    /// included (Algorithm 3).
+    /// Applies LOAD after a submission. `queued`: tasks that wait on each platform, including the tasks of
+    /// the new job (Algorithm 3).
     pub fn load(&mut self, queued: &[u64]) -> Adjusted {
         let threshold = self.threshold();
         let is_over: Vec<bool> = queued.iter().map(|n| *n as f64 > threshold).collect();
@@ -91,8 +92,9 @@ impl LoadAndError {
         }
     }
 
-    /// ERROR, when the vCPUs of a core were raised on these platforms: they gain weight from the others.
-    /// Gives how many rows would have left 0 to 1. Nothing brings the weight back when vCPUs fall.
+    /// Applies ERROR when the vCPUs per core were raised on these platforms: they gain weight from the
+    /// others. Returns the number of rows that would have left 0 to 1. Nothing returns the weight when vCPUs
+    /// fall.
     pub fn error(&mut self, has_risen: &[bool]) -> usize {
         let n_risen = has_risen.iter().filter(|risen| **risen).count();
         let n_others = has_risen.len() - n_risen;

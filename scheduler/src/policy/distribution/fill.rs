@@ -1,8 +1,8 @@
-//! Filling platforms that have something to do already up to levels of one proportion.
+//! Fills platforms that have backlogs up to proportional levels.
 
-/// Tasks for each platform: those that it finishes, at these rates, from the end of its backlog until its level
-/// times the one moment at which, so, all of them are finished. With equal levels: until the same moment. A
-/// platform whose backlog lasts longer, or whose rate is not above 0, gets none. O(platforms × log platforms).
+/// Returns the amount of tasks for each platform, so that its backlog and these tasks end at its level times
+/// a common moment, at these rates. With equal levels all platforms end at the same moment. A platform with a
+/// longer backlog, or with a rate not above 0, gets none. O(platforms × log platforms).
 pub(super) fn fill(n_tasks: f64, rates: &[f64], backlogs: &[f64], levels: &[f64]) -> Vec<f64> {
     let is_alive = |platform: &usize| rates[*platform] > 0.0;
     let full_at = |platform: usize| backlogs[platform] / levels[platform];

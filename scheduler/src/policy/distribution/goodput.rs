@@ -1,15 +1,15 @@
-//! Goodput: tasks a second that a platform finishes for good, by application; learned from what it does.
+//! Goodput: tasks per second that a platform finishes for good, by application; learned from measurements.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Known, Measured};
 use crate::policy::table::Table;
 
-/// No learned rate is below this part of the profiled one: a platform that is given nothing any more could
-/// not show that it has recovered.
+/// The least learned rate, as a part of the profiled rate: a platform that got no tasks any more could not
+/// show that it has recovered.
 const LEAST_PART: f64 = 0.01;
 
-/// Means that forget: what was measured long ago counts less.
+/// Moving averages: older measurements count less.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Goodput {
     rates: Table<f64>,
@@ -18,19 +18,21 @@ pub struct Goodput {
 }
 
 impl Goodput {
-    /// From the profile; `memory_s`: seconds of measuring that count as much as all before.
+    /// Starts with the profiled rates. `memory_s`: seconds of measurement that weigh as much as all earlier
+    /// ones.
     pub fn new(known: &Known<'_>, memory_s: f64) -> Goodput {
         let rates = known.rates();
         let least = rates.map_places(|row, column| rates.at(row, column) * LEAST_PART);
         Goodput { rates, least, memory_s }
     }
 
-    /// Tasks a second of each application (row) that each platform (column) finishes with all its cores.
+    /// Returns the tasks per second of each application (row) that each platform (column) finishes with all
+    /// its cores.
     pub fn rates(&self) -> &Table<f64> {
         &self.rates
     }
 
-    /// Takes a measurement in. One of no length, or of numbers that are none, says nothing.
+    /// Adds a measurement. Ignores measurements of no duration and invalid numbers.
     pub fn learn(&mut self, measured: &Measured) {
         let seconds = measured.platform_s;
         let rate = measured.n_finished / seconds;
@@ -48,7 +50,8 @@ impl Goodput {
 mod tests {
     use super::{Goodput, Known, Measured, Table};
 
-    /// Tasks a second, from one of each application on each platform, after this many tasks in so many seconds.
+    /// Returns the rates after these measurements, as (tasks, seconds); each application begins with one task
+    /// per second on each platform.
     fn learned(memory_s: f64, measured: &[(f64, f64)]) -> Table<f64> {
         let runtimes = Table::new(2, 2, Some(10.0));
         let mut goodput = Goodput::new(&Known { cores: &[10, 10], runtimes: &runtimes }, memory_s);
@@ -61,17 +64,17 @@ mod tests {
     #[test]
     fn what_was_measured_counts_by_its_seconds_against_the_memory() {
         for (memory_s, measured, expected) in [
-            // Five a second: 300 of 400 s, 100 of 400 s.
+            // Five per second: 300 of 400 s, 100 of 400 s.
             (100.0, &[(1500.0, 300.0)][..], 4.0),
             (300.0, &[(500.0, 100.0)], 2.0),
-            // Five a second for half, then none for a third of what counts.
+            // Five per second for half of the weight, then none for a third of it.
             (60.0, &[(300.0, 60.0), (0.0, 30.0)], 2.0),
-            // No memory at all, and one of less than nothing.
+            // No memory at all, and a negative one.
             (0.0, &[(1500.0, 300.0), (7.0, 1.0)], 7.0),
             (-100.0, &[(1500.0, 300.0)], 5.0),
-            // A hundredth of the profile at least.
+            // At least a hundredth of the profiled rate.
             (0.0, &[(0.0, 300.0)], 0.01),
-            // What says nothing.
+            // Invalid measurements.
             (100.0, &[(5.0, 0.0), (5.0, -1.0), (5.0, f64::INFINITY), (-5.0, 1.0), (f64::NAN, 1.0)], 1.0),
         ] {
             let rates = learned(memory_s, measured);

@@ -1,44 +1,46 @@
-//! All applications divided together: what is best at one platform is left to it, and all platforms finish at
-//! nearly the same time.
+//! Divides all applications together: each platform keeps the tasks that suit it best, and all platforms
+//! finish at nearly the same time.
 //!
-//! Dividing one application after the other so that each is finished at once ([`super::adaptive`]) gives all of
-//! them to all platforms: of two applications, each four times as fast on another one of two platforms, a fifth
-//! runs where it is slow, and both take 40 s instead of 25. The moment of the last end over all divisions is a
-//! linear program; this comes within a few hundredths of it in a time that is bounded: it makes the sum of the
-//! k-th powers of the platforms' ends least, one application at a time, for ever larger k. Ours, no paper's.
+//! Dividing one application after the other so that each finishes as early as possible ([`super::adaptive`])
+//! gives all applications to all platforms. Example: two applications, each four times as fast on its own one
+//! of two platforms. A fifth of each runs where it is slow, and both take 40 s instead of 25. The least last
+//! end over all divisions is a linear program. This comes within a few hundredths of it in bounded time: it
+//! minimizes the sum of the k-th powers of the platforms' ends, one application at a time, for ever larger k.
+//! Our own method, from no paper.
 
 use super::fill::fill;
 use crate::policy::table::Table;
 
-/// With the first, it counts only where work costs least; with the last, nearly only who ends last.
+/// The first power mostly minimizes the total work, the last one nearly only the last end.
 const POWERS: [f64; 7] = [2.0, 3.0, 5.0, 9.0, 17.0, 33.0, 65.0];
-/// How often all applications are divided anew for each power. More changes the last end by less than a hundredth.
+/// Number of times that all applications are divided anew for each power. More changes the last end by less
+/// than a hundredth.
 const N_ROUNDS: usize = 4;
 
-/// Tasks of each application (row) for each platform (column), fractions included, and the seconds after which
-/// each platform has done its part and what it had to do before.
+/// Tasks of each application (row) for each platform (column), fractions included, and the seconds after
+/// which each platform has finished its backlog and its part.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Division {
-    /// Of an application that no platform runs: 0 everywhere.
+    /// Number of tasks; 0 everywhere for an application that no platform runs.
     pub amounts: Table<f64>,
     /// Seconds.
     pub ends: Vec<f64>,
 }
 
 impl Division {
-    /// When the last of the platforms that got some has done it, seconds; 0 where none did.
+    /// Returns when the last platform that got tasks ends, in seconds; 0 if none got any.
     pub fn last_end(&self) -> f64 {
         let has_some = |column: &usize| self.amounts.rows().any(|row| row[*column] > 0.0);
         (0..self.ends.len()).filter(has_some).map(|column| self.ends[column]).fold(0.0, f64::max)
     }
 }
 
-/// Divides so many tasks of each application over platforms that finish so many of them a second with all that
-/// they have, 0 where it cannot run, and have so many seconds of other work before them.
+/// Divides `n_tasks` tasks of each application over platforms. `rates`: tasks per second that a platform
+/// finishes with all its cores, 0 where the application cannot run. `backlogs`: seconds of earlier work.
 /// O(applications × platforms × log platforms).
 ///
 /// # Panics
-/// Without a row of rates for each application, or a column for each platform.
+/// `rates` has no row for each application, or no column for each platform.
 pub fn divide(n_tasks: &[f64], rates: &Table<f64>, backlogs: &[f64]) -> Division {
     assert_eq!(n_tasks.len(), rates.n_rows(), "an application, a row");
     let mut amounts = Table::new(rates.n_rows(), backlogs.len(), 0.0);
@@ -64,8 +66,9 @@ pub fn divide(n_tasks: &[f64], rates: &Table<f64>, backlogs: &[f64]) -> Division
     Division { amounts, ends }
 }
 
-/// How long an application may keep each platform in proportion to the others, where the sum of the powers of the
-/// ends is least: there its derivative by one more task, `power × end^(power - 1) / rate`, is the same for all.
+/// Returns the relative times for which an application may use each platform, so that the sum of the powers
+/// of the ends is least: there its derivative by one more task, `power × end^(power - 1) / rate`, is equal
+/// everywhere.
 fn levels(rates: &[f64], power: f64) -> Vec<f64> {
     let best = rates.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
     rates.iter().map(|rate| (rate.max(0.0) / best).powf(1.0 / (power - 1.0))).collect()
@@ -86,7 +89,7 @@ mod tests {
         let two = divided(&[100.0, 100.0], &[vec![4.0, 1.0], vec![1.0, 4.0]], &[0.0, 0.0]);
         assert_eq!(two.amounts, Table::from_rows(&[vec![100.0, 0.0], vec![0.0, 100.0]]).unwrap());
         assert_eq!((two.ends.clone(), two.last_end()), (vec![25.0, 25.0], 25.0));
-        // The first platform is better at both, and by more at the first: the second helps with the other.
+        // The first platform is better for both, more so for the first application; the second helps out.
         let better = divided(&[100.0, 100.0], &[vec![8.0, 1.0], vec![4.0, 2.0]], &[0.0, 0.0]);
         assert_eq!(better.amounts.row(0), [100.0, 0.0]);
         assert!((better.last_end() - 25.0).abs() < 0.5, "{better:?}");
@@ -100,7 +103,8 @@ mod tests {
         assert_eq!(divided(&[], &[], &[]).last_end(), 0.0);
     }
 
-    /// The least last end of all divisions in steps of a fortieth, of two applications on two platforms.
+    /// Returns the least last end of all divisions in steps of a fortieth, for two applications on two
+    /// platforms.
     fn best_of_all(n_tasks: &[f64], rates: &[Vec<f64>], backlogs: &[f64]) -> f64 {
         let mut best = f64::INFINITY;
         for (first, second) in (0..=40).flat_map(|i| (0..=40).map(move |j| (f64::from(i), f64::from(j)))) {
@@ -115,8 +119,9 @@ mod tests {
         best
     }
 
-    /// What no division can end before: with any prices of the platforms' time that sum to 1, what all tasks cost where
-    /// they are cheapest (the dual of the linear program). Prices rise where that is more than elsewhere.
+    /// Returns a lower bound of the last end: for prices of the platforms' time that sum to 1, the cost of
+    /// all tasks where they are cheapest (the dual of the linear program). Prices rise for platforms with
+    /// more load.
     fn least_end(n_tasks: &[f64], rates: &[Vec<f64>]) -> f64 {
         let n_columns = rates[0].len();
         let (mut prices, mut least) = (vec![1.0 / n_columns as f64; n_columns], 0.0_f64);

@@ -10,15 +10,15 @@ use crate::policy::table::Table;
 #[serde(try_from = "Vec<Weights>", into = "Vec<Weights>")]
 pub struct WeightMatrix(Vec<Weights>);
 
-/// Why rows are no matrix.
+/// The reason why rows form no matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("found {found} weights in row {row}; the first row has {expected}")]
 pub struct Ragged {
-    /// From 0 on.
+    /// Index of the row, from 0.
     pub row: usize,
-    /// Weights in it.
+    /// Number of weights in it.
     pub found: usize,
-    /// Weights in the first.
+    /// Number of weights in the first row.
     pub expected: usize,
 }
 
@@ -27,13 +27,13 @@ impl WeightMatrix {
         WeightMatrix(rows)
     }
 
-    /// Each row in proportion to a row of amounts; equal where there is nothing to go by.
+    /// Makes weights in proportion to each row of amounts; equal weights if the amounts are of no use.
     pub fn of(amounts: &Table<f64>) -> WeightMatrix {
         let row = |amounts: &[f64]| Weights::of(amounts).unwrap_or_else(|| Weights::equal(amounts.len()));
         WeightMatrix(amounts.rows().map(row).collect())
     }
 
-    /// The weights of one application.
+    /// Returns the weights of one application.
     ///
     /// # Panics
     /// It has no row.
@@ -41,12 +41,12 @@ impl WeightMatrix {
         &self.0[application]
     }
 
-    /// All rows, in order.
+    /// Returns all rows, in order.
     pub fn rows(&self) -> &[Weights] {
         &self.0
     }
 
-    /// Shifts every row, as [`Weights::shift`]; gives how many of them had to be kept from leaving 0 to 1.
+    /// Shifts every row, as [`Weights::shift`] does; returns how many rows would have left 0 to 1.
     pub fn shift(&mut self, loses: &[bool], loss: f64) -> usize {
         let mut n_clamped = 0;
         for row in &mut self.0 {

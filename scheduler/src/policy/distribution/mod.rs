@@ -1,9 +1,9 @@
-//! Distribution: which share of a job's tasks is meant for which platform.
+//! Distribution: the part of a job's tasks that is meant for each platform.
 //!
 //! When a job comes, the weights of its application cut its tasks into a slice for each platform
-//! ([`Weights::split`]). What is learned afterwards, from queues, errors and rates, moves the weights of the
-//! jobs that come later (paper 003). An application that nothing is known of is divided by cores, the
-//! default branch of Algorithm 1 as we read it.
+//! ([`Weights::split`]). Later observations of queues, errors and rates move the weights of the jobs that
+//! come later (paper 003). An application without a profile is divided by cores, our reading of the default
+//! branch of Algorithm 1.
 
 mod adaptive;
 mod adaptive_2016;
@@ -24,8 +24,8 @@ pub use weights::{NoWeights, Shifted, Weights};
 
 use super::{none_or::Worded, table::Table};
 
-/// Seconds of a task while no runtime of any application is known. Any number would do: it says how long a
-/// queue lasts only until the first measurement.
+/// Runtime of a task in seconds while no runtime of any application is known. Any number would do: it
+/// estimates the length of a queue only until the first measurement.
 pub const RUNTIME_UNKNOWN_S: f64 = 60.0;
 
 /// The policies of this layer, by the words of the `policies:` block.
@@ -50,15 +50,15 @@ impl Worded for Distribution {
         &[Distribution::CoreBased, Distribution::Profile, Distribution::Adaptive2016, Distribution::Adaptive];
 }
 
-/// Constants of the laws. The paper gives none of them; these are chosen.
+/// Constants of the policies. The paper gives none of them; these are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Weight that [`Distribution::Adaptive2016`] moves at a time (the paper's Delta).
+    /// The weight that [`Distribution::Adaptive2016`] moves at a time (the paper's Delta).
     pub delta: f64,
-    /// Jobs that its threshold looks back on (the paper's m).
+    /// Number of last jobs behind its threshold (the paper's m).
     pub n_jobs: usize,
-    /// Seconds of measuring that count for [`Distribution::Adaptive`] as much as all before.
+    /// Seconds of measurement that weigh, for [`Distribution::Adaptive`], as much as all earlier ones.
     pub memory_s: f64,
 }
 
@@ -68,19 +68,19 @@ impl Default for Settings {
     }
 }
 
-/// What is known before anything has run.
+/// The knowledge before anything has run.
 #[derive(Clone, Copy, Debug)]
 pub struct Known<'a> {
     /// Cores of each platform.
     pub cores: &'a [u64],
-    /// Seconds that a task of each application (row) takes on one core of each platform (column); `None`
-    /// where there is no profile. What is not above 0 counts as none.
+    /// Seconds that a task of each application (row) takes on one core of each platform (column); `None`:
+    /// there is no profile. A value not above 0 counts as `None`.
     pub runtimes: &'a Table<Option<f64>>,
 }
 
 impl Known<'_> {
-    /// Tasks a second of each application (row) that each platform (column) finishes with all its cores.
-    /// What is not known is the mean of what is, in the row, else in the table.
+    /// Returns the tasks per second of each application (row) that each platform (column) finishes with all
+    /// its cores. An unknown runtime is taken as the mean of the known ones of its row, else of the table.
     pub fn rates(&self) -> Table<f64> {
         let of_row = |row: usize| mean(self.runtimes.row(row));
         let of_all = mean(&self.runtimes.rows().flatten().copied().collect::<Vec<_>>());
@@ -101,21 +101,21 @@ fn mean(runtimes: &[Option<f64>]) -> Option<f64> {
     (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
 }
 
-/// What a platform did for an application in some time.
+/// A measurement of a platform's work for an application.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Measured {
-    /// Row.
+    /// Index of the application.
     pub application: usize,
-    /// Column.
+    /// Index of the platform.
     pub platform: usize,
-    /// Tasks finished for good.
+    /// Number of tasks finished for good.
     pub n_finished: f64,
-    /// Core-seconds spent on them and on failed attempts, by the platform's cores: for how long all of the
-    /// platform was at it.
+    /// Core-seconds spent on them and on failed attempts, divided by the platform's cores: seconds of the
+    /// whole platform.
     pub platform_s: f64,
 }
 
-/// Divides jobs over platforms, and learns: the policy with its state. Time does not enter.
+/// Divides jobs over platforms, and learns: the policy with its state. It uses no time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Distributor(Law);
 
@@ -127,10 +127,10 @@ enum Law {
 }
 
 impl Distributor {
-    /// Before the first job.
+    /// Makes the state before the first job.
     ///
     /// # Panics
-    /// Runtimes without a column for each platform.
+    /// The runtimes do not have a column for each platform.
     pub fn new(policy: Distribution, settings: &Settings, known: &Known<'_>) -> Distributor {
         assert_eq!(known.runtimes.n_columns(), known.cores.len(), "runtimes have a column for each platform");
         Distributor(match policy {
@@ -144,11 +144,11 @@ impl Distributor {
         })
     }
 
-    /// The weights for a job of so many tasks of an application. `queued`: tasks of each application (row)
-    /// that each platform (column) has not finished, those of this job not among them.
+    /// Returns the weights for a job of `n_tasks` tasks of an application. `queued`: tasks of each
+    /// application (row) that each platform (column) has not finished, without the tasks of this job.
     ///
     /// # Panics
-    /// An application without a row, or a table of another shape.
+    /// The application has no row, or the table has another shape.
     pub fn weights(&self, application: usize, n_tasks: u64, queued: &Table<u64>) -> Weights {
         match &self.0 {
             Law::Fixed(matrix) => matrix.row(application).clone(),
@@ -157,7 +157,8 @@ impl Distributor {
         }
     }
 
-    /// A job of so many tasks was divided; `queued` as above, this job's among them.
+    /// Notes that a job of `n_tasks` tasks was divided. `queued`: as for [`Distributor::weights`], with this
+    /// job's tasks.
     pub fn submitted(&mut self, n_tasks: u64, queued: &Table<u64>) -> Adjusted {
         match &mut self.0 {
             Law::Fixed(_) | Law::EqualFinish(_) => Adjusted::Kept,
@@ -169,7 +170,7 @@ impl Distributor {
         }
     }
 
-    /// The vCPUs of a core were raised on these platforms (see `scaling`).
+    /// Notes that the vCPUs per core were raised on these platforms (see `scaling`).
     pub fn scaled_up(&mut self, has_risen: &[bool]) -> Adjusted {
         match &mut self.0 {
             Law::Fixed(_) | Law::EqualFinish(_) => Adjusted::Kept,
@@ -177,7 +178,7 @@ impl Distributor {
         }
     }
 
-    /// Tasks were finished.
+    /// Notes that tasks were finished.
     pub fn finished(&mut self, measured: &Measured) {
         match &mut self.0 {
             Law::Fixed(_) | Law::LoadAndError(_) => {}

@@ -65,7 +65,7 @@ fn errors_are_a_ratchet_that_ends_at_one() {
     let mut law = LoadAndError::new(matrix(&INITIAL), 0.1, 3);
     assert_eq!(law.error(&[false, true]), 0);
     assert_rows(law.matrix(), &[[0.45, 0.55], [0.60, 0.40], [0.45, 0.55]]);
-    // From .45 and .6: the fifth and the sixth time two of the rows are there already.
+    // From .45 and .6: at the fifth and the sixth time two of the rows are at the limit already.
     assert_eq!([(); 6].map(|()| law.error(&[false, true])), [0, 0, 0, 0, 2, 2]);
     assert_rows(law.matrix(), &[[0.0, 1.0], [0.0, 1.0], [0.0, 1.0]]);
     assert_eq!(law.error(&[true, true]), 0);
@@ -79,7 +79,7 @@ fn among_three_platforms_who_gains_shares_what_the_others_lose() {
         law.remember(100);
         law
     };
-    // LOAD: W - Delta where more waits than 100, W + Delta |X| / |not X| elsewhere.
+    // LOAD: W - Delta where more than 100 tasks wait, W + Delta |X| / |not X| elsewhere.
     for (queued, expected) in [
         ([101, 100, 0], [[0.4, 0.35, 0.25], [0.1, 0.25, 0.65]]),
         ([0, 0, 101], [[0.55, 0.35, 0.1], [0.25, 0.25, 0.5]]),
@@ -106,7 +106,7 @@ fn among_three_platforms_who_gains_shares_what_the_others_lose() {
         assert_eq!(law.error(&has_risen), 0);
         assert_rows(law.matrix(), &expected);
     }
-    // First .3 .4 .3 and 0 .3 .7; then .1 .5 .4 and -.2 .4 .8, of which 1.2 are kept.
+    // First .3 .4 .3 and 0 .3 .7; then .1 .5 .4 and -.2 .4 .8, of which 1.2 remain after clamping.
     let mut twice = law();
     assert_eq!([(); 2].map(|()| twice.error(&[false, true, true])), [0, 1]);
     assert_rows(twice.matrix(), &[[0.1, 0.5, 0.4], [0.0, 0.4 / 1.2, 0.8 / 1.2]]);
@@ -151,10 +151,10 @@ fn each_policy_divides_by_what_it_knows() {
     let known = Known { cores: &[0, 3, 1], runtimes: &Table::new(1, 3, None) };
     let by_cores = Distributor::new(Distribution::CoreBased, &Settings::default(), &known);
     assert_eq!(by_cores.weights(0, 4, &Table::new(1, 3, 0)).shares(), [0.0, 0.75, 0.25]);
-    // One task a second against two; what is not known takes as long everywhere.
+    // One task per second against two; an unknown runtime is the same everywhere.
     assert_eq!(first(Distribution::Profile), [1.0 / 3.0, 0.75]);
     assert_eq!(first(Distribution::Adaptive2016), [1.0 / 3.0, 0.75]);
-    // The first has 17.5 s to do already: 2 · 15 tasks are done elsewhere before that.
+    // The first platform has a backlog of 17.5 s: the others finish 2 · 15 tasks before that.
     assert_eq!(first(Distribution::Adaptive)[0], 0.0);
 }
 
@@ -176,8 +176,8 @@ fn what_is_not_known_of_an_application_is_as_in_its_row_or_else_as_in_all() {
 
 #[test]
 fn a_backlog_takes_as_long_as_the_applications_in_it() {
-    // One task a second of the first; of the second a tenth and a fifth of one, and three wait on the first
-    // platform. There the job begins 30 s later: 10 and 40 tasks are done after 40 s.
+    // Tasks per second: one of the first application; .1 and .2 of the second. Three tasks wait on the first
+    // platform. There the job begins 30 s later: 10 and 40 tasks end after 40 s.
     let runtimes = Table::from_rows(&[vec![Some(10.0), Some(10.0)], vec![Some(100.0), Some(50.0)]]).unwrap();
     let known = Known { cores: &[10, 10], runtimes: &runtimes };
     let distributor = Distributor::new(Distribution::Adaptive, &Settings::default(), &known);
@@ -188,7 +188,7 @@ fn a_backlog_takes_as_long_as_the_applications_in_it() {
 
 #[test]
 fn only_the_published_law_moves_weights_when_jobs_come_and_vcpus_rise() {
-    // Twelve and six tasks wait in all; the mean size of the jobs is that of this one, ten.
+    // Twelve and six tasks wait on the platforms; the mean size of the jobs is the size of this one, ten.
     let queued = Table::from_rows(&[vec![6, 4], vec![6, 2]]).unwrap();
     for policy in ALL {
         let mut distributor = two_platforms(policy, &vec![vec![Some(30.0), Some(10.0)]; 2]);
@@ -199,7 +199,7 @@ fn only_the_published_law_moves_weights_when_jobs_come_and_vcpus_rise() {
             distributor.scaled_up(&[false, true]);
             distributor.scaled_up(&[false, true]);
             let shares = distributor.weights(1, 10, &queued).shares().to_vec();
-            // .5, then .4, .5, .4 and .3.
+            // The weights are .5, then .4, .5, .4 and .3.
             assert!((shares[0] - 0.3).abs() < 1e-12, "{shares:?}");
         } else {
             assert_eq!(adjusted, [Adjusted::Kept; 2], "{policy:?}");
@@ -215,7 +215,7 @@ fn measured_rates_take_the_place_of_the_profile() {
     assert_eq!(distributor.weights(0, 8, &nothing).shares(), [0.5, 0.5]);
     let measured = |n_finished, platform_s| Measured { application: 0, platform: 1, n_finished, platform_s };
     distributor.finished(&measured(1500.0, 300.0));
-    // Half of what is known is from these 300 s: (1 + 5) / 2 tasks a second.
+    // Half of the weight comes from these 300 s: (1 + 5) / 2 tasks per second.
     assert_eq!(distributor.weights(0, 8, &nothing).shares(), [0.25, 0.75]);
     for nonsense in [measured(1.0, 0.0), measured(f64::NAN, 1.0), measured(-1.0, 1.0)] {
         distributor.finished(&nonsense);
@@ -240,7 +240,7 @@ fn the_empty_and_the_dead_are_divided_too() {
 const ALL: [Distribution; 4] =
     [Distribution::CoreBased, Distribution::Profile, Distribution::Adaptive2016, Distribution::Adaptive];
 
-/// What may happen to a distributor.
+/// An event for a distributor.
 #[derive(Clone, Debug)]
 enum Happening {
     Job { application: usize, n_tasks: u64 },

@@ -1,73 +1,74 @@
-//! Weights: the shares of an application's tasks that are meant for each platform. Always a distribution.
+//! Weights: the parts of an application's tasks that are meant for each platform. Always a distribution.
 
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-/// How far from 1 the sum of weights that a person wrote may be: a few digits less than they have.
+/// Tolerance for the sum of weights that a person wrote: a few digits less than written.
 const SUM_TOLERANCE: f64 = 1e-6;
 
-/// A share for each platform: none below 0 or above 1, together 1.
+/// A part for each platform: none below 0 or above 1, together 1.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<f64>", into = "Vec<f64>")]
 pub struct Weights(Vec<f64>);
 
-/// Why numbers are no weights.
+/// The reason why numbers are no weights.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum NoWeights {
-    /// There is none.
+    /// The list is empty.
     #[error("found no weight; there must be one for each platform")]
     Empty,
-    /// One of them is below 0, or no number.
+    /// A number is below 0, above 1 or not a number.
     #[error("found weight {weight} at place {place}; weights are from 0 to 1")]
     NotAShare {
-        /// From 0 on.
+        /// Index of the weight, from 0.
         place: usize,
-        /// What is there.
+        /// The weight.
         weight: f64,
     },
-    /// They are not all of something.
+    /// The sum is not 1.
     #[error("found weights that sum to {sum}; they must sum to 1")]
     Sum {
-        /// What they sum to.
+        /// The sum.
         sum: f64,
     },
 }
 
-/// Weights after some of them lost to the others.
+/// Weights after a shift from some platforms to the others.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shifted {
-    /// What they are now.
+    /// The new weights.
     pub weights: Weights,
-    /// Whether one of them had to be kept from leaving 0 to 1.
+    /// Whether a weight would have left 0 to 1.
     pub was_clamped: bool,
 }
 
 impl Weights {
-    /// In proportion to these amounts; `None` when one is below 0 or no finite number, or all are 0.
+    /// Makes weights in proportion to these amounts. `None`: an amount is below 0 or not finite, or all are
+    /// 0.
     pub fn of(amounts: &[f64]) -> Option<Weights> {
         let sum: f64 = amounts.iter().sum();
         let is_fine = sum.is_finite() && sum > 0.0 && amounts.iter().all(|amount| *amount >= 0.0);
         is_fine.then(|| Weights(amounts.iter().map(|amount| amount / sum).collect()))
     }
 
-    /// The same for each of so many platforms.
+    /// Makes equal weights for `n_platforms` platforms.
     ///
     /// # Panics
-    /// Of none.
+    /// `n_platforms` is 0.
     pub fn equal(n_platforms: usize) -> Weights {
         assert!(n_platforms > 0, "weights are of one platform or more");
         Weights(vec![1.0 / n_platforms as f64; n_platforms])
     }
 
-    /// One for each platform, in their order.
+    /// Returns the weights, in the order of the platforms.
     pub fn shares(&self) -> &[f64] {
         &self.0
     }
 
-    /// Which of `n_tasks` tasks each platform is meant to run: neighbouring slices, cut where the tasks
-    /// times the sum of the weights so far, rounded down, comes to; the last takes the rest. Each task is
-    /// in one slice. (Paper 003, Algorithm 2.)
+    /// Returns the slice of `n_tasks` tasks that each platform is meant to run: adjacent slices, cut at the
+    /// number of tasks times the sum of the weights so far, rounded down; the last platform gets the rest.
+    /// Each task is in one slice. (Paper 003, Algorithm 2.)
     pub fn split(&self, n_tasks: u64) -> Vec<Range<u64>> {
         let mut sum = 0.0;
         let mut begin = 0;
@@ -82,11 +83,11 @@ impl Weights {
         self.0.iter().enumerate().map(slice).collect()
     }
 
-    /// Takes so much from each loser and gives it to the others in equal parts; then none below 0 or above
-    /// 1, and together 1 again. Nothing moves when all lose, or none.
+    /// Takes `loss` from each loser and gives it to the others in equal parts; then clamps weights to 0 to 1
+    /// and normalizes their sum to 1. Nothing moves if all lose, or none.
     ///
     /// # Panics
-    /// `loses` without an entry for each platform.
+    /// `loses` does not have an entry for each platform.
     pub fn shift(&self, loses: &[bool], loss: f64) -> Shifted {
         assert_eq!(loses.len(), self.0.len(), "each platform loses or gains");
         let n_losers = loses.iter().filter(|loses| **loses).count();
@@ -97,7 +98,7 @@ impl Weights {
         let gain = loss * n_losers as f64 / n_gainers as f64;
         let moved = |(weight, loses): (&f64, &bool)| if *loses { weight - loss } else { weight + gain };
         let moved: Vec<f64> = self.0.iter().zip(loses).map(moved).collect();
-        // A float's last digit is no departure.
+        // An error in a float's last digit does not count.
         let was_clamped = moved.iter().any(|weight| *weight < -1e-12 || *weight > 1.0 + 1e-12);
         let kept: Vec<f64> = moved.into_iter().map(|weight| weight.clamp(0.0, 1.0)).collect();
         Shifted { weights: Weights::of(&kept).unwrap_or_else(|| self.clone()), was_clamped }

@@ -1,4 +1,4 @@
-//! Affinity-based round-robin: users choose their company in turns, for a few nodes at a time (paper 000,
+//! Affinity-based round-robin: users choose their co-runners in turns, for a few nodes at a time (paper 000,
 //! section 5.4).
 
 use super::Floor;

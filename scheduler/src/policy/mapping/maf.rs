@@ -1,5 +1,5 @@
-//! Most affected first: the user whose tasks suffer most from others chooses its company, for as many nodes
-//! as that company has shares (paper 000, section 5.4).
+//! Most affected first: the user whose tasks suffer most from co-runners chooses them, for as many nodes as
+//! the shares of this combination allow (paper 000, section 5.4).
 
 use super::{Combination, Floor};
 
@@ -19,7 +19,7 @@ pub(super) fn fill(floor: &mut Floor<'_>, is_recomputed: bool, is_of_pairs: bool
     }
 }
 
-/// By user: the mean difference that the combinations among `open` make to its tasks.
+/// Returns the mean slow-down of each user's tasks over the combinations of users in `open`.
 fn suffering(floor: &Floor<'_>, open: &[usize], is_of_pairs: bool) -> Vec<f64> {
     let counts = |combination: &&Combination| {
         let is_among_open = combination.members.iter().all(|member| open.contains(member));

@@ -1,8 +1,8 @@
-//! Mapping, the second level of sharing: which users' tasks share a node, within each user's cores of a
-//! platform (paper 000, section 5.4).
+//! Mapping, the second level of sharing: chooses the users whose tasks share a node, within each user's cores
+//! of a platform (paper 000, section 5.4).
 //!
-//! A node's cores are divided equally among the members of a combination. What no combination fits is
-//! drawn by lot, so that no core is left that somebody has a share of.
+//! A node's cores are divided equally among the members of a combination. Cores that fit no combination are
+//! assigned at random, so that each core that belongs to a user's share is used.
 
 mod all_core;
 mod ca_rr;
@@ -18,15 +18,15 @@ use crate::rng::Rng;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mapping {
-    /// Every node to one user: see `all_core.rs`.
+    /// Each node belongs to one user: see `all_core.rs`.
     AllCore,
     /// Any combination that fits, node by node: see `random.rs`.
     Random,
-    /// Who suffers most chooses first: see `maf.rs`.
+    /// The user whose tasks suffer most chooses first: see `maf.rs`.
     Maf {
-        /// Whether co-runner affinities are worked out anew after each choice, among those left.
+        /// Whether co-runner affinities are computed anew after each choice, among the users that are left.
         is_recomputed: bool,
-        /// Whether they are of pairs only, which are quicker to profile.
+        /// Whether affinities are of pairs only, which are quicker to profile.
         is_of_pairs: bool,
     },
     /// Users choose in turns: see `ca_rr.rs`.
@@ -52,12 +52,12 @@ impl Default for Mapping {
     }
 }
 
-/// Users that share a node, and what that does to their tasks.
+/// Users that share a node, and the runtimes of their tasks there.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Combination {
-    /// Who they are, in ascending order.
+    /// The users, in ascending order.
     pub members: Vec<usize>,
-    /// Seconds that a task of each of them takes there.
+    /// Seconds that a task of each of them takes in this combination.
     pub runtimes: Vec<f64>,
 }
 
@@ -71,28 +71,28 @@ impl Combination {
 /// A platform to be divided.
 #[derive(Clone, Debug)]
 pub struct Site<'a> {
-    /// How many nodes there are.
+    /// Number of nodes.
     pub n_nodes: u64,
-    /// Cores of each.
+    /// Cores of each node.
     pub cores_per_node: u64,
     /// Cores that each user has here; together no more than there are.
     pub shares: &'a [u64],
     /// Seconds that a task of each user takes alone on a node, on one core; positive.
     pub alone: &'a [f64],
-    /// What may share a node; among them each user alone.
+    /// The combinations that may share a node, including each user alone.
     pub combinations: &'a [Combination],
-    /// How what they do to each other is counted.
+    /// The measure of the slow-down by co-runners.
     pub affinity: CorunnerAffinity,
-    /// For draws.
+    /// The seed of random choices.
     pub seed: u64,
 }
 
-/// Who is on which nodes.
+/// The assignment of nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placed {
-    /// How many nodes each combination has, by its place in [`Site::combinations`].
+    /// Number of nodes of each combination, by its place in [`Site::combinations`].
     pub n_nodes: Vec<u64>,
-    /// Nodes that were filled by lot: cores of each user.
+    /// Nodes that were filled at random: cores of each user.
     pub mixed: Vec<Vec<u64>>,
 }
 
@@ -100,7 +100,7 @@ impl Mapping {
     /// Fills the nodes.
     ///
     /// # Panics
-    /// Members of a combination that are no users of the site.
+    /// A member of a combination is no user of the site.
     pub fn place(self, site: &Site<'_>) -> Placed {
         let mut floor = Floor::new(site);
         match self {
@@ -113,7 +113,7 @@ impl Mapping {
     }
 }
 
-/// Nodes being filled: no share is used twice.
+/// Nodes being filled: no core of a share is used twice.
 struct Floor<'a> {
     site: &'a Site<'a>,
     left: Vec<u64>,
@@ -133,12 +133,12 @@ impl<'a> Floor<'a> {
         }
     }
 
-    /// Cores of a node for each member of a combination.
+    /// Returns the cores of a node for each member of a combination.
     fn piece(&self, combination: usize) -> u64 {
         self.site.cores_per_node / (self.site.combinations[combination].members.len() as u64).max(1)
     }
 
-    /// On how many nodes the combination could be.
+    /// Returns the number of nodes on which the combination fits.
     fn n_possible(&self, combination: usize) -> u64 {
         let piece = self.piece(combination);
         let members = &self.site.combinations[combination].members;
@@ -146,7 +146,7 @@ impl<'a> Floor<'a> {
         fits.unwrap_or(0).min(self.n_free)
     }
 
-    /// Puts a combination on so many nodes, or on as many as it could be.
+    /// Puts a combination on `n` nodes, or on as many as it fits.
     fn put(&mut self, combination: usize, n: u64) {
         let n = n.min(self.n_possible(combination));
         let piece = self.piece(combination);
@@ -157,7 +157,8 @@ impl<'a> Floor<'a> {
         self.n_nodes[combination] += n;
     }
 
-    /// Where the user's tasks are quickest of all that fits; then with fewer others, then by their order.
+    /// Returns the combination that fits and in which the user's tasks are quickest; ties go to fewer
+    /// members, then to their order.
     fn best_for(&self, user: usize) -> Option<usize> {
         let all = self.site.combinations.iter().enumerate();
         let fitting = all.filter_map(|(at, combination)| {
@@ -171,7 +172,8 @@ impl<'a> Floor<'a> {
         best.map(|(at, ..)| at)
     }
 
-    /// Gives the nodes that are left to shares drawn one by one, each core's share as likely as another.
+    /// Fills the remaining nodes core by core with users drawn at random, each core of the remaining shares
+    /// with equal probability.
     fn draw_the_rest(mut self) -> Placed {
         let mut mixed = Vec::new();
         while self.n_free > 0 && self.left.iter().any(|n| *n > 0) {

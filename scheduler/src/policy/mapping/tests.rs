@@ -1,4 +1,4 @@
-//! Small cases by hand, and what always holds.
+//! Tests of mapping: small cases by hand, and general properties.
 
 use proptest::prelude::*;
 
@@ -8,7 +8,7 @@ fn combination(members: &[usize], runtimes: &[f64]) -> Combination {
     Combination { members: members.to_vec(), runtimes: runtimes.to_vec() }
 }
 
-/// Three users on nodes of four cores. The first suffers most from its own kind, least from the second.
+/// Three users on nodes of four cores. The first suffers most from its own tasks, least from the second user.
 fn combinations() -> Vec<Combination> {
     vec![
         combination(&[0], &[20.0]),
@@ -47,13 +47,13 @@ fn all_core_gives_whole_nodes_and_draws_for_the_rest() {
 fn who_suffers_most_chooses_its_company_first() {
     let combinations = combinations();
     let placed = MAF.place(&site(&[12, 8, 20], &combinations));
-    // The first takes the second along on four nodes, then the third on two, whose rest is alone.
+    // The first user takes the second along on four nodes, then the third on two; the third's rest is alone.
     assert_eq!((placed.n_nodes, placed.mixed.len()), (vec![0, 0, 4, 4, 2, 0], 0));
 }
 
 #[test]
 fn of_pairs_only_other_differences_count() {
-    // Alone the first suffers most, beside another the second does, which would rather be alone.
+    // The first user suffers most alone, the second beside another user; the second would rather be alone.
     let combinations =
         [combination(&[0], &[40.0]), combination(&[1], &[10.0]), combination(&[0, 1], &[10.0, 12.0])];
     let of = |is_of_pairs| {
@@ -62,7 +62,7 @@ fn of_pairs_only_other_differences_count() {
     };
     assert_eq!(of(false), [0, 0, 4]);
     assert_eq!(of(true), [2, 2, 0]);
-    // Of pairs the second suffers more, .3 against .2, and would rather be among three; of threes the first does.
+    // In pairs the second suffers more, .3 against .2, and would rather be among three; in threes the first.
     let combinations = [
         combination(&[0], &[16.0]),
         combination(&[1], &[11.0]),
@@ -78,7 +78,7 @@ fn of_pairs_only_other_differences_count() {
     assert_eq!(of(false), [0, 0, 0, 2, 0]);
 }
 
-/// MAF on nodes of four cores, of which there are as many as the shares need: nodes of each combination.
+/// Returns the nodes of each combination by MAF, on exactly as many nodes of four cores as the shares need.
 fn most_affected_first(maf: Mapping, shares: &[u64], combinations: &[Combination]) -> Vec<u64> {
     let n_nodes = shares.iter().sum::<u64>() / 4;
     maf.place(&Site { n_nodes, alone: &vec![10.0; shares.len()], ..site(shares, combinations) }).n_nodes
@@ -86,8 +86,8 @@ fn most_affected_first(maf: Mapping, shares: &[u64], combinations: &[Combination
 
 #[test]
 fn affinities_are_worked_out_anew_or_once() {
-    // Beside the third both suffer, the first far more: in all (.3 + .2 + 2) / 3 against (.2 + .4 + 0) / 3. But
-    // the third suffers most, is alone and gone, and then it is (.3 + .2) / 2 against (.2 + .4) / 2.
+    // Beside the third user both suffer, the first far more: in all (.3 + .2 + 2) / 3 against (.2 + .4 + 0) /
+    // 3. But the third suffers most, is alone and gone, and then it is (.3 + .2) / 2 against (.2 + .4) / 2.
     let combinations = [
         combination(&[0], &[13.0]),
         combination(&[1], &[12.0]),
@@ -100,7 +100,7 @@ fn affinities_are_worked_out_anew_or_once() {
         let maf = Mapping::Maf { is_recomputed, is_of_pairs: false };
         most_affected_first(maf, shares, &combinations)
     };
-    // The second would rather be alone, the first beside the second.
+    // The second user would rather be alone, the first beside the second.
     assert_eq!(of(true, &[8, 8, 4]), [2, 2, 1, 0, 0, 0]);
     assert_eq!(of(false, &[8, 8, 4]), [0, 0, 1, 4, 0, 0]);
     assert_eq!(of(false, &[8, 8, 0]), [2, 2, 0, 0, 0, 0], "who has nothing here makes nobody suffer");
@@ -108,7 +108,7 @@ fn affinities_are_worked_out_anew_or_once() {
 
 #[test]
 fn of_those_who_suffer_alike_the_first_chooses() {
-    // Each suffers .3 in the mean; the first would rather be beside the second, the second alone.
+    // Each suffers .3 on average; the first would rather be beside the second, the second alone.
     let combinations =
         [combination(&[0], &[14.0]), combination(&[1], &[12.0]), combination(&[0, 1], &[12.0, 14.0])];
     assert_eq!(most_affected_first(MAF, &[4, 4], &combinations), [0, 0, 2]);
@@ -127,7 +127,7 @@ fn of_companies_that_are_as_quick_the_smallest_and_then_the_first_is_chosen() {
         combination(&[1], &[10.0]),
         combination(&[2], &[10.0]),
     ];
-    // The first suffers most. Three cores are too few for a node of its own, and one for half of one.
+    // The first user suffers most. Three cores are too few for a node of its own, and one for half of one.
     for (shares, expected) in
         [([4, 4, 4], [0, 0, 0, 1, 1, 1]), ([3, 3, 2], [1, 0, 1, 0, 0, 0]), ([1, 1, 2], [1, 0, 0, 0, 0, 0])]
     {
@@ -137,8 +137,8 @@ fn of_companies_that_are_as_quick_the_smallest_and_then_the_first_is_chosen() {
 
 #[test]
 fn who_suffers_most_does_so_in_the_mean() {
-    // The first .5, .3 and .4, the second .8 and .2: 1.2 against 1.0 in all, .4 against .5 in the mean. Both like
-    // best to be beside the third, which has cores for half a node.
+    // The first user suffers .5, .3 and .4, the second .8 and .2: 1.2 against 1.0 in total, .4 against .5 on
+    // average. Both are best beside the third, which has cores for half a node.
     let combinations = [
         combination(&[0], &[15.0]),
         combination(&[1], &[18.0]),
@@ -161,8 +161,8 @@ fn who_fits_nowhere_keeps_nobody_from_choosing() {
 
 #[test]
 fn suffering_is_in_seconds_or_by_the_time_alone() {
-    // (.8 + .5) / 2 against (.1 + .2) / 2 of the time alone; 6.5 against 15 seconds. As above, the first would
-    // rather be beside the second, the second alone.
+    // (.8 + .5) / 2 against (.1 + .2) / 2 of the time alone; 6.5 against 15 seconds. As above, the first user
+    // would rather be beside the second, the second alone.
     let combinations =
         [combination(&[0], &[18.0]), combination(&[1], &[110.0]), combination(&[0, 1], &[15.0, 120.0])];
     let of = |affinity| {
@@ -175,8 +175,8 @@ fn suffering_is_in_seconds_or_by_the_time_alone() {
 
 #[test]
 fn each_core_that_is_left_is_as_likely_to_be_drawn_as_another() {
-    // Nobody fills one of the two nodes. Where the two cores of the third are is as if they had been drawn from
-    // all forty: both on the first node in 20 · 19 / (40 · 39) of all cases, and as often on the second.
+    // No user fills one of the two nodes. The two cores of the third user are placed as if drawn from all
+    // forty: both on the first node in 20 · 19 / (40 · 39) of all cases, and as often on the second.
     let alone = [0, 1, 2].map(|user| combination(&[user], &[10.0]));
     let shares = [19, 19, 2];
     let mut n_cases = [0_u32; 3];
@@ -193,8 +193,8 @@ fn each_core_that_is_left_is_as_likely_to_be_drawn_as_another() {
 
 #[test]
 fn each_combination_that_fits_is_as_likely_as_another_node_by_node() {
-    // Three nodes for four cores of each. Begun alone (1/2), the others are alone too (2/3) or share both nodes;
-    // begun by a pair (1/2), the third is alone in the second or last place (2/4) or beside each of them.
+    // Three nodes for four cores of each. First node for one (1/2): the others are alone too (2/3) or share
+    // both. First node for a pair (1/2): the third is alone second or last (2/4), or beside each.
     let combinations = combinations();
     let outcomes: [([u64; 6], u32); 5] = [
         ([1, 1, 1, 0, 0, 0], 333),
@@ -218,7 +218,7 @@ fn each_combination_that_fits_is_as_likely_as_another_node_by_node() {
 fn in_turns_each_takes_a_few_nodes() {
     let combinations = combinations();
     let turns = |unit_nodes| Mapping::CaRr { unit_nodes }.place(&site(&[12, 12, 16], &combinations)).n_nodes;
-    // One at a time: 0 with 1, 1 with 2, 2 alone, until those are used up.
+    // One node at a time: 0 with 1, 1 with 2, 2 alone, until these are used up.
     assert_eq!(turns(1), [1, 0, 2, 3, 1, 3]);
     assert_eq!(turns(0), turns(1));
     // Two at a time: 0 with 1, 1 with 2, 2 alone; again 0 with 1, which has no more; 2 and 0 once each alone.
@@ -234,7 +234,7 @@ fn the_same_seed_draws_the_same() {
     assert!((2..20).any(|seed| draw(seed) != draw(1)));
 }
 
-/// Whether a node that was filled by lot could have had a combination.
+/// Returns whether a combination would have fitted on a node that was filled at random.
 fn could_be_placed(placed: &Placed, site: &Site<'_>) -> bool {
     let mut left = site.shares.to_vec();
     let piece = |combination: &Combination| site.cores_per_node / combination.members.len() as u64;

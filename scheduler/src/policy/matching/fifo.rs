@@ -1,8 +1,8 @@
-//! First in, first out. Simple, and unfair: one long job holds up everybody.
+//! First in, first out. Simple, and unfair: one long job delays all users.
 
 use super::Candidate;
 
-/// Whether `a` is served before `b`.
+/// Returns whether `a` is served before `b`.
 pub(super) fn is_before(a: &Candidate<'_>, b: &Candidate<'_>) -> bool {
     let key = |c: &Candidate<'_>| (c.submitted_at, c.job);
     key(a) < key(b)

@@ -1,11 +1,10 @@
-//! Turn-taking: the user who holds the fewest cores is served next, and of that
-//! user's jobs the one that holds the fewest. Ties go to whoever would not hold more by it, so that cores do
-//! not go back and forth, then to whoever was served longest ago, so that users of single-core tasks
-//! alternate even while all hold the same.
+//! Turn-taking: serves the user who holds the fewest cores, and the job of that user that holds the fewest.
+//! Ties go to a job that would not hold more cores by it, so that cores do not go back and forth, then to the
+//! job served longest ago, so that users of single-core tasks alternate even while all hold equal numbers.
 
 use super::Candidate;
 
-/// Whether `a` is served before `b`.
+/// Returns whether `a` is served before `b`.
 pub(super) fn is_before(a: &Candidate<'_>, b: &Candidate<'_>) -> bool {
     let key = |c: &Candidate<'_>| {
         (c.user_held_cores, c.held_cores, !c.is_refill, c.last_served, c.submitted_at, c.job)
@@ -61,7 +60,7 @@ mod tests {
         assert_eq!(Matching::Turns.choose(&jobs), Some(2));
         let behind = [with(1, "ada", 0, -5), with(2, "bob", 5, 0)];
         assert_eq!(Matching::Turns.choose(&behind), Some(0), "below 0 is no place behind others");
-        // Of ada's only the first one is compared with bob's, though the second one alone would go before it.
+        // Only the first of ada's jobs is compared with bob's, though the second alone would go before it.
         let jobs = [with(1, "ada", 3, 2), with(2, "ada", 1, 1), with(3, "bob", 2, 0)];
         assert_eq!(Matching::Turns.choose(&jobs), Some(2));
         assert!(jobs[0].outranks(&jobs[1]) && !jobs[0].outranks(&jobs[2]) && !jobs[2].outranks(&jobs[1]));

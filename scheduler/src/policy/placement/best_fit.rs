@@ -1,5 +1,5 @@
-//! Best fit: where the fewest cores are left over, ties to the fastest (BF in paper 001). What runs how
-//! long is not asked.
+//! Best fit: the platform where the fewest cores are left over, ties to the fastest (BF in paper 001).
+//! Ignores runtimes.
 
 use super::floor::with_room;
 

@@ -1,4 +1,5 @@
-//! Platforms by rank: the fastest is 0, ties by position. "The fastest with room" is then the first with room.
+//! Platforms by rank: the fastest is 0, ties by position. "The fastest with room" is then the first with
+//! room.
 
 use super::Platform;
 
@@ -21,7 +22,7 @@ impl Floor {
         }
     }
 
-    /// The rank of each platform.
+    /// Returns the rank of each platform.
     pub(super) fn ranks(&self) -> Vec<usize> {
         let mut ranks = vec![0; self.platforms.len()];
         for (rank, platform) in self.platforms.iter().enumerate() {
@@ -31,7 +32,7 @@ impl Floor {
     }
 }
 
-/// Ranks that have so many cores free, fastest first.
+/// Returns the ranks of platforms with at least `cores` free cores, fastest first.
 pub(super) fn with_room(free: &[u64], cores: u64) -> impl Iterator<Item = usize> {
     free.iter().enumerate().filter(move |(_, n_free)| **n_free >= cores).map(|(rank, _)| rank)
 }

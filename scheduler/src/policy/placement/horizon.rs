@@ -1,5 +1,5 @@
-//! What would become of the queue: requests are placed one after the other, each as soon as it fits and never
-//! before the one ahead of it. There are no holes to go back to (paper 001).
+//! Simulation of the queue: places requests one after the other, each as soon as it fits and never before the
+//! one ahead of it. Holes are not filled later (paper 001).
 
 use std::{
     cmp::{Ordering, Reverse},
@@ -9,7 +9,7 @@ use std::{
 use super::{Inner, Request, Scene, floor::Floor};
 use crate::rng::Rng;
 
-/// Cores that come free.
+/// Cores that come free at a time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct End {
     at: f64,
@@ -34,8 +34,9 @@ impl PartialEq for End {
 }
 impl Eq for End {}
 
-/// The ends of all that runs, earliest first, none before now. Made once a decision and shared by its
-/// branches, which keep heaps of what they place themselves: no branch copies what runs.
+/// Returns the ends of all running requests, earliest first, none before now. They are computed once for a
+/// decision and shared by its branches, which keep heaps of their own placements: no branch copies the
+/// running requests.
 pub(super) fn ends(floor: &Floor, scene: &Scene<'_>) -> Vec<End> {
     let ranks = floor.ranks();
     let end = |running: &super::Running| End {
@@ -48,7 +49,7 @@ pub(super) fn ends(floor: &Floor, scene: &Scene<'_>) -> Vec<End> {
     ends
 }
 
-/// Where and when a request would run.
+/// The place and time of a request in the simulation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Planned {
     pub rank: usize,
@@ -74,7 +75,7 @@ impl<'a> Horizon<'a> {
         Horizon { now, free, speeds, known, placed: BinaryHeap::new(), luck: Rng::new(seed) }
     }
 
-    /// On this platform, now.
+    /// Starts the request on this platform now.
     pub(super) fn put(&mut self, request: &Request, rank: usize) -> Planned {
         let end = End { at: self.now + request.runtime / self.speeds[rank], rank, cores: request.cores };
         self.free[rank] -= request.cores;
@@ -82,7 +83,7 @@ impl<'a> Horizon<'a> {
         Planned { rank, starts_at: self.now, ends_at: end.at }
     }
 
-    /// As soon as there is room; `None`: there never is, even when nothing runs any more.
+    /// Starts the request as soon as there is room; `None`: there never is, even when all others have ended.
     pub(super) fn put_next(&mut self, request: &Request, inner: Inner) -> Option<Planned> {
         loop {
             if let Some(rank) = inner.choose(&self.free, request.cores, &mut self.luck) {
@@ -92,7 +93,7 @@ impl<'a> Horizon<'a> {
         }
     }
 
-    /// Until the next end; all that ends at the same moment comes free with it.
+    /// Advances to the next end; all cores that come free at that moment are freed.
     fn wait(&mut self) -> Option<()> {
         let known = self.known.first().map(|end| end.at);
         let placed = self.placed.peek().map(|end| end.0.at);

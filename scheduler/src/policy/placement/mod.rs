@@ -1,8 +1,8 @@
-//! Placement: which platform the next allocation goes to.
+//! Placement: the platform of the next allocation.
 //!
-//! Allocations are rigid: so many cores, on one platform, all at once. They wait in one queue and start in its
-//! order, first come first served, without backfilling (paper 001). All functions are pure; times
-//! are seconds since whatever moment the caller likes.
+//! Allocations are rigid: a number of cores, on one platform, all at once. They wait in one queue and start
+//! in its order, first come first served, without backfilling (paper 001). All functions are pure; times are
+//! in seconds since any moment that the caller chooses.
 
 mod ai2;
 mod best_fit;
@@ -24,13 +24,13 @@ use floor::Floor;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Placement {
-    /// Where the fewest cores are left over: see `best_fit.rs`.
+    /// The platform where the fewest cores are left over: see `best_fit.rs`.
     BestFit,
     /// The fastest platform that has room: see `fastest_first.rs`.
     FastestFirst,
-    /// The better of both for what else could start now: see `ai2.rs`.
+    /// The better of both for the other requests that could start now: see `ai2.rs`.
     Ai2,
-    /// What is best for all that waits, by simulation: see `tla.rs`.
+    /// The best one for all waiting requests, by simulation: see `tla.rs`.
     Tla(Tla),
 }
 
@@ -40,60 +40,60 @@ impl Default for Placement {
     }
 }
 
-/// A platform as placement sees it.
+/// The properties of a platform that placement uses.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Platform {
-    /// Cores that nothing runs on.
+    /// Number of free cores.
     pub n_free: u64,
-    /// How much faster than a platform of speed 1 it runs everything; positive.
+    /// Speed relative to a platform of speed 1, for all applications; positive.
     pub speed: f64,
 }
 
-/// What runs, and for how long it will, as far as is known.
+/// A running request and its estimated end.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Running {
-    /// Its position among the platforms.
+    /// Its platform, by position.
     pub platform: usize,
-    /// Cores that it will give back.
+    /// Number of cores that it will free.
     pub cores: u64,
-    /// The estimated end, in seconds; one that has passed counts as now.
+    /// The estimated end, in seconds; an end in the past counts as now.
     pub ends_at: f64,
 }
 
-/// What waits to be placed.
+/// A request that waits to be placed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Request {
-    /// Cores, all on one platform.
+    /// Number of cores, all on one platform.
     pub cores: u64,
-    /// When it came, in seconds.
+    /// When it was submitted, in seconds.
     pub submitted_at: f64,
-    /// The estimate of how long it will run on a platform of speed 1, in seconds.
+    /// The estimated runtime on a platform of speed 1, in seconds.
     pub runtime: f64,
 }
 
-/// The moment of a decision.
+/// The input of a decision.
 #[derive(Clone, Copy, Debug)]
 pub struct Scene<'a> {
-    /// In seconds.
+    /// The present time in seconds.
     pub now: f64,
-    /// Their positions are what answers name.
+    /// The platforms; results name them by position.
     pub platforms: &'a [Platform],
-    /// In any order.
+    /// The running requests, in any order.
     pub running: &'a [Running],
-    /// In the order in which they start.
+    /// The waiting requests, in the order in which they start.
     pub waiting: &'a [Request],
 }
 
 impl Placement {
-    /// Platforms for the requests at the head of the queue. Empty: the first fits nowhere, so that nothing
-    /// can start now. Else the first of them is the platform of the first request, which starts now; any more
-    /// are plans for the requests after it, to be dropped when one of them turns out not to fit there first.
+    /// Returns platforms for the requests at the head of the queue. Empty: the first fits nowhere, so nothing
+    /// can start now. Otherwise the first platform is for the first request, which starts now; any more are
+    /// plans for the requests after it, to be dropped when one of them turns out not to fit there first.
     ///
     /// O(platforms) for [`Placement::BestFit`] and [`Placement::FastestFirst`], O(waiting × platforms) for
     /// [`Placement::Ai2`]; for [`Placement::Tla`] see there.
     ///
     /// # Panics
-    /// Something runs on a platform that is not among the platforms.
+    /// A running request's platform is not among the platforms.
     pub fn place(self, scene: &Scene<'_>) -> Vec<usize> {
         let Some((head, behind)) = scene.waiting.split_first() else { return Vec::new() };
         let floor = Floor::new(scene.platforms);

@@ -1,9 +1,9 @@
-//! Placement in the running manager: which platform the next allocation is asked of.
+//! Placement in the manager: the platform of the next allocation.
 //!
-//! Paper 001 places rigid jobs on platforms that are free. Pilots differ: an allocation waits in a queue of somebody
-//! else's for a while that can only be guessed, and what waits for it, tasks, goes to whichever pilot is there first.
-//! So the look-ahead is the paper's, each choice is tried and what waits behind it is simulated to its end, but of
-//! tasks as a fluid and with the time that each platform lets an allocation wait.
+//! Paper 001 places rigid jobs on free platforms. Pilots differ: an allocation waits in another system's
+//! queue for a time that can only be guessed, and the waiting tasks go to whichever pilot comes first.
+//! Therefore the look-ahead is the paper's: it tries each choice and simulates the waiting work to its end.
+//! But it treats tasks as a fluid, and adds the queue wait of each platform.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,11 +14,12 @@ use crate::time::Span;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PilotPlacement {
-    /// Where the least room is left over.
+    /// The platform where the least room is left over.
     BestFit,
-    /// The fastest that has room.
+    /// The fastest platform that has room.
     FastestFirst,
-    /// Where one more lets tasks end soonest on average; none where it would come too late to help.
+    /// The platform where one more allocation lets tasks end soonest on average; none if it would come too
+    /// late to help.
     Tla,
 }
 
@@ -28,7 +29,7 @@ impl Worded for PilotPlacement {
         &[PilotPlacement::BestFit, PilotPlacement::FastestFirst, PilotPlacement::Tla];
 }
 
-/// Pilots that are there or on their way.
+/// Pilots that have joined or were requested.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Supply {
     /// When they are free, in seconds from now.
@@ -37,43 +38,44 @@ pub struct Supply {
     pub rate: f64,
 }
 
-/// A platform that may be asked for allocations.
+/// A platform from which allocations may be requested.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Site {
-    /// How long an allocation would wait there, in seconds.
+    /// Expected queue wait of an allocation, in seconds.
     pub wait_s: f64,
     /// Seconds of work that its pilots would do in a second; positive.
     pub rate: f64,
-    /// How much faster than on average of the platforms tasks run there; positive.
+    /// Speed relative to the mean of the platforms; positive.
     pub speed: f64,
-    /// How long a task takes there, in seconds.
+    /// Expected runtime of a task there, in seconds.
     pub task_s: f64,
     /// Cores of an allocation.
     pub cores: u64,
-    /// Allocations that it may be asked for.
+    /// Number of further allocations that may be requested.
     pub n_room: u64,
 }
 
-/// What becomes of the tasks that wait.
+/// The expected ends of the waiting tasks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outlook {
-    /// When they end on average, in seconds from now.
+    /// The mean end, in seconds from now.
     pub mean_end_s: f64,
-    /// When the last one ends, in seconds from now.
+    /// The last end, in seconds from now.
     pub last_end_s: f64,
 }
 
 impl Outlook {
-    /// When they end on average; `None`: never.
+    /// Returns the mean end; `None`: never.
     pub fn mean_end(&self) -> Option<Span> {
         self.mean_end_s.is_finite().then(|| Span::from_secs_f64(self.mean_end_s))
     }
 }
 
-/// So many seconds of work, done by these from when each is free. All at infinity if nobody ever is.
+/// Returns the ends of `work_s` seconds of work, done by these supplies from when each is free. Ends are
+/// infinite if there is no supply.
 ///
-/// The sum of all ends is the work that is left, over time: between two moments at which somebody begins it goes
-/// down in a straight line. O(supplies × log supplies).
+/// The sum of all ends is the integral of the remaining work over time: between the starts of two supplies it
+/// decreases linearly. O(supplies × log supplies).
 pub fn outlook(work_s: f64, supplies: impl Iterator<Item = Supply>) -> Outlook {
     let mut supplies: Vec<Supply> =
         supplies.filter(|one| one.rate > 0.0 && one.begins_s.is_finite()).collect();
@@ -96,14 +98,14 @@ pub fn outlook(work_s: f64, supplies: impl Iterator<Item = Supply>) -> Outlook {
 }
 
 impl PilotPlacement {
-    /// The site of the next allocation; `None`: no site has room, or none would help. O(sites) but for
-    /// [`PilotPlacement::Tla`]: that times supplies × log supplies.
+    /// Returns the site of the next allocation; `None`: no site has room, or none would help. O(sites); for
+    /// [`PilotPlacement::Tla`] multiplied by supplies × log supplies.
     pub fn choose(self, work_s: f64, supplies: &[Supply], sites: &[Site]) -> Option<usize> {
         let with_room = sites.iter().enumerate().filter(|(_, site)| site.n_room > 0 && site.rate > 0.0);
         let fastest_of = |a: &Site, b: &Site| a.speed.total_cmp(&b.speed);
         let room = |site: &Site| site.n_room.saturating_mul(site.cores);
         let chosen = match self {
-            // Of equal ones `max_by` takes the last: the order is turned for the first.
+            // `max_by` takes the last of equal ones: the order is reversed to take the first.
             PilotPlacement::FastestFirst => with_room.rev().max_by(|(_, a), (_, b)| fastest_of(a, b)),
             PilotPlacement::BestFit => {
                 with_room.rev().max_by(|(_, a), (_, b)| room(b).cmp(&room(a)).then_with(|| fastest_of(a, b)))
@@ -113,17 +115,17 @@ impl PilotPlacement {
         chosen.map(|(place, _)| place)
     }
 
-    /// What each site is compared by: what would become of the tasks with an allocation there.
+    /// Returns the outlook with one more allocation at a site, by which sites are compared.
     pub fn outlook_with(work_s: f64, supplies: &[Supply], site: &Site) -> Outlook {
         let one = Supply { begins_s: site.wait_s, rate: site.rate };
         outlook(work_s, supplies.iter().copied().chain([one]))
     }
 }
 
-/// Where one more lets tasks end soonest on average; of equal ones the fastest.
+/// Returns the site where one more allocation lets tasks end soonest on average; of equal ones the fastest.
 fn soonest(work_s: f64, supplies: &[Supply], sites: &[Site]) -> Option<usize> {
     let without = outlook(work_s, supplies.iter().copied());
-    // A fluid is shared by the moment; a task that begins when all others are done is not.
+    // A fluid can be divided at any moment; a task that begins when all others have ended cannot.
     let helps =
         |site: &Site| site.n_room > 0 && site.rate > 0.0 && site.wait_s + site.task_s < without.last_end_s;
     let mut best: Option<(f64, usize)> = None;
@@ -155,7 +157,7 @@ mod tests {
     #[test]
     fn work_is_done_by_whoever_is_there() {
         let two = [HERE, Supply { begins_s: 50.0, rate: 4.0 }];
-        // 50 s of the first alone; the other 50 of them together in 10 s.
+        // 50 s of the first supply alone; the other 50 s of work both together in 10 s.
         let expected = Outlook { mean_end_s: (75.0 * 50.0 + 25.0 * 10.0) / 100.0, last_end_s: 60.0 };
         assert_eq!(outlook(100.0, two.into_iter()), expected);
         assert_eq!(outlook(40.0, two.into_iter()), Outlook { mean_end_s: 20.0, last_end_s: 40.0 });
@@ -169,11 +171,11 @@ mod tests {
         let sites = [site(0.0, 1.0), site(300.0, 4.0)];
         let tla = |work_s| PilotPlacement::Tla.choose(work_s, &[HERE], &sites);
         assert_eq!(PilotPlacement::FastestFirst.choose(100.0, &[HERE], &sites), Some(1));
-        // 100 s of work are done before anything from the queue would begin, 10,000 s are not.
+        // 100 s of work end before an allocation from the queue would begin, 10,000 s do not.
         assert_eq!((tla(100.0), tla(10_000.0)), (Some(0), Some(1)));
-        // Of less than a task nothing is left for one more.
+        // Work of less than one task leaves nothing for another pilot.
         assert_eq!(tla(5.0), None);
-        // Where nobody is there, whoever comes is better than nobody.
+        // Without any supply, even a late one is better than none.
         assert_eq!(PilotPlacement::Tla.choose(5.0, &[], &[site(300.0, 4.0)]), Some(0));
     }
 

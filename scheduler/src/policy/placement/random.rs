@@ -1,4 +1,4 @@
-//! Any platform that has room, by lot. An inner policy of the look-ahead only (paper 001, figure 12).
+//! Random: any platform that has room. An inner policy of the look-ahead only (paper 001, figure 12).
 
 use super::floor::with_room;
 use crate::rng::Rng;

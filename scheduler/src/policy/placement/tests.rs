@@ -1,5 +1,5 @@
-//! The paper's worked example, each policy on scenes counted out by hand, and what always holds, against a
-//! simulation that was written anew.
+//! Tests of placement: the paper's worked example, each policy on small scenes computed by hand, and general
+//! properties, against an independent simulation.
 
 use std::num::NonZeroU32;
 
@@ -7,12 +7,12 @@ use proptest::prelude::*;
 
 use super::{Branch, Inner, Metric, Placement, Platform, Request, Running, Scene, Tla};
 
-/// Free cores and speed of each.
+/// Platforms from free cores and speed.
 fn platforms(cells: &[(u64, f64)]) -> Vec<Platform> {
     cells.iter().map(|(n_free, speed)| Platform { n_free: *n_free, speed: *speed }).collect()
 }
 
-/// Cores, submission and runtime of each.
+/// Requests from cores, submission and runtime.
 fn requests(cells: &[(u64, f64, f64)]) -> Vec<Request> {
     let request = |(cores, submitted_at, runtime): &(u64, f64, f64)| Request {
         cores: *cores,
@@ -26,15 +26,15 @@ fn all_of_them() -> Tla {
     Tla { simulation_depth: None, ..Tla::default() }
 }
 
-/// Positions of platforms with room for the first request, with the sum of the metric of each.
+/// Returns the platforms with room for the first request, each with the sum of its metric.
 fn scores(tla: Tla, scene: &Scene<'_>) -> Vec<(usize, f64)> {
     let sum = |branch: &Branch| branch.score * branch.forecasts.len() as f64;
     tla.branches(scene).iter().map(|branch| (branch.platform, sum(branch))).collect()
 }
 
-/// Paper 001, table 1 and figure 9: A twice as fast as B, nine processors each. What already runs is not printed;
-/// one processor of A until 6 and five of B until 5 are the only choice that gives all turnarounds of table 1
-/// but its last, a 6 that contradicts figure 9, where the same schedule has 7.
+/// Paper 001, table 1 and figure 9: A twice as fast as B, nine processors each. The running requests are not
+/// printed. One processor of A until 6 and five of B until 5 are the only choice that gives all turnarounds
+/// of table 1 except its last, a 6 that contradicts figure 9, where the same schedule has 7.
 fn example(second_ends_at: f64, check: impl Fn(&Scene<'_>)) {
     check(&Scene {
         now: 0.0,
@@ -47,7 +47,7 @@ fn example(second_ends_at: f64, check: impl Fn(&Scene<'_>)) {
     });
 }
 
-/// Turnarounds of the example by branch.
+/// Returns the turnarounds of the example by branch.
 fn turnarounds(scene: &Scene<'_>) -> Vec<Vec<f64>> {
     let of_branch = |branch: &Branch| {
         let both = branch.forecasts.iter().zip(scene.waiting);
@@ -81,7 +81,7 @@ fn one_simulation_places_as_many_as_it_is_told_to() {
         assert_eq!(plan(1), [1]);
         assert_eq!(plan(3), [1, 0, 0]);
         assert_eq!(plan(9), [1, 0, 0, 0]);
-        // With room on one platform only nothing is simulated, and so nothing more is placed.
+        // If only one platform has room, nothing is simulated, and so no further request is placed.
         let allocation_depth = NonZeroU32::new(9).expect("it is some");
         let platforms = platforms(&[(8, 2.0), (2, 1.0)]);
         let scene = Scene { platforms: &platforms, ..*scene };
@@ -99,7 +99,7 @@ fn unless_told_otherwise_320_behind_the_first_are_simulated() {
 
 #[test]
 fn policies_differ_where_they_should() {
-    // Two cores: fast and roomy, slow and tight.
+    // A fast platform with much room, and a slow one with little.
     let (fast, slow) = ((8, 2.0), (3, 1.0));
     let waiting = requests(&[(3, 0.0, 1.0), (6, 0.0, 1.0)]);
     let platforms = platforms(&[slow, fast]);
@@ -110,12 +110,12 @@ fn policies_differ_where_they_should() {
     assert_eq!(Placement::Ai2.place(&scene), [0]);
     let alone = Scene { waiting: &waiting[..1], ..scene };
     assert_eq!(Placement::Ai2.place(&alone), [1]);
-    // On the fast platform the first request would keep two others waiting.
+    // On the fast platform the first request would delay two others.
     let waiting = requests(&[(3, 0.0, 10.0), (6, 0.0, 1.0), (1, 0.0, 1.0)]);
     let scene = Scene { waiting: &waiting, ..scene };
     assert_eq!(scores(all_of_them(), &scene), [(1, 5.0 + 5.5 + 5.5), (0, 10.0 + 0.5 + 0.5)]);
     assert_eq!(Placement::Tla(all_of_them()).place(&scene), [0]);
-    // Seen one request deep both are as good, and the fast one is taken.
+    // With depth one both are equally good, and the fast platform is chosen.
     let near = Tla { simulation_depth: NonZeroU32::new(1), ..all_of_them() };
     assert_eq!(scores(near, &scene), [(1, 10.5), (0, 10.5)]);
     assert_eq!(Placement::Tla(near).place(&scene), [1]);
@@ -133,7 +133,7 @@ fn ties_go_to_the_fastest_and_then_to_the_first() {
 
 #[test]
 fn rounding_does_not_decide() {
-    // Three equal requests fill three platforms whichever comes first: the same ends, summed up in another order.
+    // Three equal requests fill three platforms in any order: the same ends, summed up in another order.
     let platforms = platforms(&[(1, 0.9), (1, 1.3), (1, 1.2)]);
     for runtime in 1..100 {
         let waiting = requests(&[(1, 0.0, f64::from(runtime)); 3]);
@@ -148,7 +148,7 @@ fn an_overdue_end_counts_as_now_and_what_never_fits_ends_the_simulation() {
     let running = [Running { platform: 0, cores: 2, ends_at: -50.0 }];
     let waiting = requests(&[(2, 0.0, 8.0), (4, 0.0, 1.0), (9, 0.0, 1.0), (1, 0.0, 1.0)]);
     let scene = Scene { now: 10.0, platforms: &platforms, running: &running, waiting: &waiting };
-    // On the first the second request waits until 18; on the second it starts at once.
+    // On the first platform the second request waits until 18; on the second it starts at once.
     assert_eq!(scores(all_of_them(), &scene), [(0, 18.0 + 19.0), (1, 18.0 + 11.0)]);
     let nothing = Scene { waiting: &[], ..scene };
     let too_large = Scene { waiting: &waiting[2..], ..scene };
@@ -159,7 +159,7 @@ fn an_overdue_end_counts_as_now_and_what_never_fits_ends_the_simulation() {
 
 #[test]
 fn the_simulation_places_as_it_is_told_to() {
-    // Behind the first request 8, 4 and 9 cores are free, of which the second wants 3.
+    // Behind the first request 8, 4 and 9 cores are free; the second needs 3.
     let platforms = platforms(&[(9, 2.0), (4, 1.0), (9, 0.5)]);
     let waiting = requests(&[(1, 0.0, 1.0), (3, 0.0, 1.0)]);
     let scene = Scene { now: 0.0, platforms: &platforms, running: &[], waiting: &waiting };
@@ -184,7 +184,7 @@ fn bounded_slowdown_counts_short_runtimes_as_ten_seconds() {
     assert_eq!(scores(tla, &scene), expected);
 }
 
-/// A moment in the life of some platforms: nothing runs on more cores than there are.
+/// A random scene: nothing runs on more cores than there are.
 #[derive(Clone, Debug)]
 struct Moment {
     now: f64,
@@ -203,7 +203,7 @@ impl Moment {
 fn moments() -> impl Strategy<Value = Moment> {
     let platform = (1_u64..12, prop::sample::select(vec![0.5, 1.0, 1.0, 1.5, 2.0]));
     let running = (0_usize..5, 1_u64..6, -3_i32..20);
-    // Whole seconds, so that many ends fall together.
+    // Whole seconds, so that many ends coincide.
     let request = (1_u64..12, -9_i32..1, 1_i32..15);
     let all = (
         prop::collection::vec(platform, 1..5),
@@ -235,11 +235,11 @@ fn moments() -> impl Strategy<Value = Moment> {
     })
 }
 
-/// Start, end and platform.
+/// Start, end and platform of a request.
 type Slot = (f64, f64, usize);
 
-/// The slot of each request until one never fits, the first of them on `first`: written as the
-/// paper tells it, with a list of what is busy and no ranks.
+/// Returns the slot of each request until one never fits, the first of them on `first`: written as the paper
+/// describes it, with a list of busy cores and without ranks.
 fn slow_simulation(moment: &Moment, first: usize) -> Vec<Slot> {
     let mut busy: Vec<(f64, usize, u64)> =
         moment.running.iter().map(|one| (one.ends_at.max(moment.now), one.platform, one.cores)).collect();
@@ -267,7 +267,7 @@ fn slow_simulation(moment: &Moment, first: usize) -> Vec<Slot> {
     placed
 }
 
-/// The schedules that a decision compares, by the platform of the first request.
+/// Returns the schedules that a decision compares, by the platform of the first request.
 fn schedules(moment: &Moment, inner: Inner) -> Vec<(usize, Vec<Slot>)> {
     let schedule = |branch: &Branch| {
         let placed = branch.forecasts.iter().map(|one| (one.starts_at, one.ends_at, one.platform));
@@ -304,7 +304,7 @@ proptest! {
                 let (ours, plain) =
                     (score_of(Placement::Tla(tla).place(&moment.scene())), score_of(policy.place(&moment.scene())));
                 prop_assert_eq!(ours.is_some(), plain.is_some());
-                // Fastest first is what it takes when nobody waits behind, whatever is within.
+                // Without requests behind it, the look-ahead takes the fastest, with any inner policy.
                 let is_no_worse = ours.zip(plain).is_none_or(|(ours, plain)| ours <= plain * (1.0 + 1e-12));
                 prop_assert!(is_no_worse || moment.waiting.len() == 1);
             }
@@ -351,7 +351,7 @@ proptest! {
 
 #[test]
 fn the_look_ahead_does_read_estimates() {
-    // The fast platform is wanted as a whole from 5 on; a first request that is done by then is in nobody's way.
+    // The fast platform is needed as a whole from 5 on; a first request that ends before then delays none.
     let platforms = platforms(&[(3, 0.5), (8, 2.0)]);
     let running = [Running { platform: 1, cores: 2, ends_at: 5.0 }];
     let place = |runtime| {

@@ -1,10 +1,10 @@
-//! Temporal look-ahead: the first request is tried on every platform that has room, what waits behind it is
-//! simulated to its end, and the platform on which all of them together fare best is taken, ties to the fastest
-//! (TLA, Shih et al., JPDC 73, 2013; paper 001). With nothing to look at (nobody waits behind, or one platform only has room) it is
-//! fastest first.
+//! Temporal look-ahead: tries the first request on every platform that has room, simulates the waiting
+//! requests behind it to their end, and chooses the platform with the best result for all of them, ties to
+//! the fastest (TLA, Shih et al., JPDC 73, 2013; paper 001). If no request waits behind it, or only one
+//! platform has room, it chooses the fastest that has room.
 //!
-//! The simulation asks for estimates of runtimes. In the reproduction of the paper a third of the gain is gone when
-//! they are off by up to a quarter, and more than half when they are off by up to a factor of two.
+//! The simulation needs estimates of runtimes. In the reproduction of the paper a third of the gain is lost
+//! if they are off by up to a quarter, and more than half if they are off by up to a factor of two.
 
 use std::num::NonZeroU32;
 
@@ -18,28 +18,28 @@ use super::{
 };
 use crate::rng::Rng;
 
-/// Runtimes of less than this count as this, in seconds: the usual bound.
+/// Runtimes below this count as this, in seconds: the usual bound.
 const SLOWDOWN_BOUND: f64 = 10.0;
-/// Scores that differ by no more than this part are equal: branches often have the same ends in another order,
-/// and then the rounding of their sums must not decide.
+/// Scores that differ by at most this part are equal: branches often have the same ends in another order, and
+/// the rounding of their sums must not decide.
 pub(super) const ROUNDING: f64 = 1e-12;
 
-/// How the look-ahead looks.
+/// The settings of the look-ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 pub struct Tla {
-    /// How many requests behind the first are simulated; none given: all.
+    /// Number of requests behind the first that are simulated; `None`: all.
     pub simulation_depth: Option<NonZeroU32>,
-    /// How many requests are placed by one simulation.
+    /// Number of requests that one simulation places.
     pub allocation_depth: NonZeroU32,
-    /// How the simulation places them.
+    /// The policy that places requests within the simulation.
     pub inner: Inner,
-    /// What is made small.
+    /// The metric to minimize.
     pub metric: Metric,
 }
 
 impl Default for Tla {
-    /// Depth 320: in the sweep of the reproduction the gain no longer grows beyond it.
+    /// Returns the defaults. Depth 320: in the sweep of the reproduction the gain does not grow beyond it.
     fn default() -> Tla {
         Tla {
             simulation_depth: NonZeroU32::new(320),
@@ -50,7 +50,7 @@ impl Default for Tla {
     }
 }
 
-/// How requests are placed within the simulation (paper 001, figure 12).
+/// The policy within the simulation (paper 001, figure 12).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Inner {
@@ -61,9 +61,9 @@ pub enum Inner {
     BestFit,
     /// See `worst_fit.rs`.
     WorstFit,
-    /// See `random.rs`; every branch of a decision has the same draws.
+    /// See `random.rs`; every branch of a decision has the same random numbers.
     Random {
-        /// Of the draws.
+        /// The seed of the random numbers.
         seed: u64,
     },
 }
@@ -83,15 +83,15 @@ impl Inner {
     }
 }
 
-/// What the look-ahead makes small.
+/// The metric that the look-ahead minimizes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Metric {
     /// The average turnaround time, from submission to end.
     #[default]
     AverageTurnaround,
-    /// The average of turnaround over runtime at speed 1, runtimes below ten seconds counted as ten, and no
-    /// quotient below one.
+    /// The average of turnaround divided by runtime at speed 1; runtimes below ten seconds count as ten,
+    /// quotients below one as one.
     BoundedSlowdown,
 }
 
@@ -105,33 +105,35 @@ impl Metric {
     }
 }
 
-/// One of the choices for the first request, and what would become of the queue: what the decision was made of.
+/// One of the choices for the first request, with the simulated queue behind it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Branch {
-    /// Where the first request would run.
+    /// The platform of the first request.
     pub platform: usize,
     /// The mean of the metric over the forecasts; smaller is better.
     pub score: f64,
-    /// For the first request and each one behind it, up to the depth or to the first that never fits.
+    /// The forecasts for the first request and each one behind it, up to the depth or to the first that never
+    /// fits.
     pub forecasts: Vec<Forecast>,
 }
 
-/// Where and when a request would run.
+/// The forecast of the platform and time of a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Forecast {
-    /// Its position among the platforms.
+    /// The position of its platform among the platforms.
     pub platform: usize,
-    /// In seconds.
+    /// The start in seconds.
     pub starts_at: f64,
-    /// In seconds.
+    /// The end in seconds.
     pub ends_at: f64,
 }
 
 impl Tla {
-    /// All choices for the first request, the fastest platform first; none when it fits nowhere or nothing waits.
+    /// Returns all choices for the first request, the fastest platform first; none if it fits nowhere or
+    /// nothing waits.
     ///
     /// # Panics
-    /// Something runs on a platform that is not among the platforms.
+    /// A running request's platform is not among the platforms.
     pub fn branches(&self, scene: &Scene<'_>) -> Vec<Branch> {
         let Some((head, behind)) = scene.waiting.split_first() else { return Vec::new() };
         let floor = Floor::new(scene.platforms);
@@ -151,7 +153,8 @@ impl Tla {
         with_room(&floor.free, head.cores).map(branch).collect()
     }
 
-    /// Ranks for the first requests. O(running × log running + candidates × depth × (platforms + log running)).
+    /// Returns ranks for the first requests. O(running × log running + candidates × depth × (platforms + log
+    /// running)).
     pub(super) fn plan(
         &self,
         floor: &Floor,
@@ -181,8 +184,8 @@ impl Tla {
         best
     }
 
-    /// The sum of the metric with the first request on this platform. Branches have the same number of terms, so
-    /// that sums compare as means do.
+    /// Returns the sum of the metric with the first request on this platform. Branches have the same number
+    /// of terms, so that sums compare as means do.
     fn look(
         &self,
         mut horizon: Horizon<'_>,
@@ -196,7 +199,7 @@ impl Tla {
         let mut sum = self.metric.of(head, &first);
         let depth = self.simulation_depth.map_or(usize::MAX, |depth| depth.get() as usize);
         for request in behind.iter().take(depth) {
-            // What never fits stops the queue, in every branch alike.
+            // A request that never fits stops the queue, in every branch alike.
             let Some(planned) = horizon.put_next(request, self.inner) else { break };
             hear(&planned);
             sum += self.metric.of(request, &planned);

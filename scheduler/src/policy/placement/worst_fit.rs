@@ -1,5 +1,5 @@
-//! Worst fit: where the most cores are left over, ties to the fastest. An inner policy of the look-ahead only
-//! (paper 001, figure 12).
+//! Worst fit: the platform where the most cores are left over, ties to the fastest. An inner policy of the
+//! look-ahead only (paper 001, figure 12).
 
 use super::floor::with_room;
 

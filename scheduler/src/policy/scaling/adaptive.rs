@@ -1,13 +1,13 @@
-//! The sound form of paper 003's Algorithm 4: half as many vCPUs when too many attempts fail, and none added
-//! for a while; a small step more when few fail, but only while work waits that could use them; in between
-//! nothing changes. (Additive increase, multiplicative decrease, as in Chiu and Jain 1989.)
+//! The sound form of paper 003's Algorithm 4. It halves the vCPUs if too many attempts fail, and adds none
+//! for a while. If few fail, it adds a small step, but only while more work waits than the vCPUs can run. In
+//! between nothing changes. (Additive increase, multiplicative decrease, as in Chiu and Jain 1989.)
 
 use super::{Interval, Scaler, Seen, Why};
 
-/// Errors are few below this part of what is allowed.
+/// Error rates below this part of the allowed one count as low.
 const FEW: f64 = 0.5;
 
-/// How many vCPUs a core has next, and why.
+/// Returns the next vCPU ratio and the reason.
 pub(super) fn decide(scaler: &Scaler, interval: &Interval, seen: &Seen) -> (f64, Why) {
     let (ratio, settings) = (scaler.ratio, &scaler.settings);
     let Some(errors) = seen.errors() else { return (ratio, Why::NothingEnded) };

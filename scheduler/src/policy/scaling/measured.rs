@@ -1,14 +1,14 @@
-//! Scaling by what attempts are measured to use: a task that computes in a third of its time leaves room for
-//! two more on its core. As many vCPUs as fill the core's time, at once; errors still halve them, and after
-//! that they come back by small steps. Ours: the paper looks at errors alone, so it has to run into them to
-//! find out. Made for one application at a time, whose tasks are alike.
+//! Scaling by the measured CPU time of attempts: a task that computes in a third of its time leaves room for
+//! two more on its core. The number of vCPUs that fills the core's time is set at once; errors still halve
+//! it, and after that it grows by small steps. Ours: the paper uses errors alone, so it has to cause errors
+//! to find the limit. Made for one application at a time, whose tasks are alike.
 
 use super::{Interval, Scaler, Seen, Why};
 
-/// Nothing changes while the number aimed at is no further off than this part.
+/// Nothing changes while the ratio differs from the desired one by at most this part.
 const BAND: f64 = 0.05;
 
-/// How many vCPUs a core has next, and why.
+/// Returns the next vCPU ratio and the reason.
 pub(super) fn decide(scaler: &Scaler, interval: &Interval, seen: &Seen) -> (f64, Why) {
     let (ratio, settings) = (scaler.ratio, &scaler.settings);
     let Some(errors) = seen.errors() else { return (ratio, Why::NothingEnded) };
@@ -16,7 +16,7 @@ pub(super) fn decide(scaler: &Scaler, interval: &Interval, seen: &Seen) -> (f64,
         return (ratio / 2.0, Why::Errors);
     }
     let aim = settings.cpu_goal * seen.wall.as_secs_f64() / seen.cpu.as_secs_f64();
-    // No time, or no CPU time: it was not measured.
+    // Without wall time or CPU time nothing was measured.
     if !aim.is_finite() || aim <= 0.0 {
         return (ratio, Why::NothingEnded);
     }

@@ -1,21 +1,21 @@
-//! One number of vCPUs for all that runs on a platform, or one for each application.
+//! One vCPU ratio for a whole platform, or one for each application.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Decision, Interval, Scaler, Scaling, Seen, Settings};
 
-/// What has a number of its own.
+/// The scope of a vCPU ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scope {
-    /// The platform, whatever runs on it (as in the paper).
+    /// The whole platform, whatever runs on it (as in the paper).
     Platform,
-    /// Each application on it.
+    /// Each application on the platform.
     Application,
 }
 
 impl Scaling {
-    /// What the policy is meant for.
+    /// Returns the scope for which the policy is made.
     pub fn scope(self) -> Scope {
         match self {
             Scaling::Fixed | Scaling::Adaptive2016 | Scaling::Adaptive => Scope::Platform,
@@ -24,7 +24,7 @@ impl Scaling {
     }
 }
 
-/// The vCPUs of a core of one platform, for each application.
+/// The vCPU ratios of one platform, for each application.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scalers {
     scope: Scope,
@@ -32,7 +32,7 @@ pub struct Scalers {
 }
 
 impl Scalers {
-    /// With one vCPU a core.
+    /// Starts with one vCPU per core.
     pub fn new(policy: Scaling, scope: Scope, settings: Settings, n_applications: usize) -> Scalers {
         let n_scalers = match scope {
             Scope::Platform => 1,
@@ -41,10 +41,10 @@ impl Scalers {
         Scalers { scope, scalers: vec![Scaler::new(policy, settings); n_scalers] }
     }
 
-    /// vCPUs of a core while an application runs on it.
+    /// Returns the vCPU ratio for an application.
     ///
     /// # Panics
-    /// An application that there is not.
+    /// There is no such application.
     pub fn ratio(&self, application: usize) -> f64 {
         match self.scope {
             Scope::Platform => self.scalers[0].ratio(),
@@ -52,7 +52,7 @@ impl Scalers {
         }
     }
 
-    /// Decides at the end of an interval, from what was seen of each application; gives one decision for
+    /// Decides at the end of an interval, from the observations of each application. Returns one decision for
     /// the platform, or one for each application.
     pub fn decide(&mut self, interval: &Interval, seen: &[Seen]) -> Vec<Decision> {
         let of_all = || {

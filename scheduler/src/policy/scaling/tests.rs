@@ -13,12 +13,12 @@ fn interval(n: u64) -> Interval {
     Interval { at: Time::default() + Span::from_secs(n * INTERVAL_S), n_cores: 24 }
 }
 
-/// A thousand attempts, of which so many failed, and so many tasks that wait.
+/// A thousand ended attempts, of which `n_failed` failed, and `n_queued` waiting tasks.
 fn seen(n_failed: u64, n_queued: u64) -> Seen {
     Seen { n_ended: 1000, n_failed, n_queued, ..Seen::default() }
 }
 
-/// Attempts that computed in so many of a hundred seconds.
+/// Attempts that used this many of a hundred seconds of CPU time.
 fn computing(cpu_s: u64) -> Seen {
     Seen { cpu: Span::from_secs(cpu_s), wall: Span::from_secs(100), ..seen(0, 1000) }
 }
@@ -41,7 +41,7 @@ fn where_nothing_ended_nothing_changes() {
 
 #[test]
 fn the_published_law_swings_where_the_sound_ones_rest() {
-    // Tasks that compute all the time: two vCPUs a core make 8 % fail, one makes 0.5 % fail.
+    // Tasks that compute all the time: with two vCPUs per core 8 % fail, with one 0.5 %.
     let n_changes = |policy| {
         let mut scaler = scaler(policy, 1.0);
         let mut has_changed = |n: &u64| {
@@ -95,7 +95,7 @@ fn room_that_is_measured_is_taken_at_once_and_after_errors_by_steps() {
     assert_eq!(decide(10, Seen { cpu: Span::ZERO, ..computing(40) }), (2.0, Why::NothingEnded));
 }
 
-/// What follows at the ends of the intervals of these numbers.
+/// Returns the decisions at the ends of the intervals of these numbers.
 fn decisions(scaler: &mut Scaler, seen: &[(u64, Seen)]) -> Vec<(f64, Why)> {
     let decide = |(n, seen): &(u64, Seen)| {
         let decision = scaler.decide(&interval(*n), seen);
@@ -145,7 +145,7 @@ fn the_hold_the_step_the_errors_and_the_most_are_those_of_the_settings() {
     let expected =
         [(2.0, Why::InBand), (1.0, Why::Errors), (1.0, Why::Held), (1.25, Why::Room), (1.5, Why::Room)];
     assert_eq!(after, expected);
-    // Errors while it is held hold it again, what is few does not; and there is a most.
+    // Errors during the hold time start it anew, few errors do not; and there is a maximum.
     let mut twice = scaler(Scaling::Adaptive);
     let after = decisions(&mut twice, &[(1, seen(201, 1000)), (2, seen(201, 1000)), (3, few), (4, few)]);
     assert_eq!(after[2..], [(1.0, Why::Held), (1.25, Why::Room)]);
@@ -154,7 +154,7 @@ fn the_hold_the_step_the_errors_and_the_most_are_those_of_the_settings() {
     let expected =
         [(1.25, Why::InBand), (1.5, Why::Room), (1.75, Why::Room), (2.0, Why::Room), (2.2, Why::Room)];
     assert_eq!(after, expected);
-    // By what is measured: fewer even while it is held, more by steps for good.
+    // `Measured`: fewer even during the hold time; more by steps from then on.
     let errors = Seen { n_failed: 201, ..computing(50) };
     let seen = [(1, errors), (2, computing(10)), (2, computing(100)), (3, computing(10)), (4, computing(10))];
     let expected =
@@ -167,7 +167,7 @@ fn the_hold_the_step_the_errors_and_the_most_are_those_of_the_settings() {
 
 #[test]
 fn what_is_seen_of_all_is_added_up() {
-    // Beside the first, the second decides for both: enough tasks, too many errors, or too little CPU time.
+    // The second application decides for both: enough tasks, too many errors, or too little CPU time.
     let all = |policy, first, second| {
         let mut scalers = Scalers::new(policy, Scope::Platform, Settings::default(), 2);
         scalers.decide(&interval(1), &[first, second])[0].why

@@ -1,30 +1,30 @@
-//! What no policy can beat: the earliest time at which a graph of tasks can be done (paper 004, section 3).
+//! Lower bounds for every policy: the earliest time at which a workflow can be done (paper 004, section 3).
 
-/// A task that another needs the output of.
+/// A task whose output another task needs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Parent {
-    /// When it can be finished, in seconds.
+    /// The earliest time at which it can be finished, in seconds.
     pub finish_s: f64,
     /// Seconds to fetch its output from elsewhere.
     pub fetch_s: f64,
 }
 
-/// A task, as far as the bound goes.
+/// The properties of a task that the bound uses.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step {
     /// Seconds that it runs.
     pub run_s: f64,
-    /// Seconds to send the task itself to where it runs; not paid by a task without parents.
+    /// Seconds to send the task itself to its place; a task without parents does not pay them.
     pub send_s: f64,
-    /// Seconds that it waits in a queue (the paper's t_qwait); 0 for a bound that is sound.
+    /// Seconds that it waits in a queue (the paper's t_qwait); 0 for a sound bound.
     pub wait_s: f64,
 }
 
-/// When a task can be finished at the earliest (the paper's t_ef).
+/// Returns the earliest time at which a task can be finished (the paper's t_ef).
 ///
-/// With parents it runs where one of them ran (case 2): that output is there, the others are fetched. Elsewhere
-/// (case 1) is never earlier, as all are fetched there. The best place is where the output is that would come
-/// last, so one pass over the parents is enough.
+/// With parents it runs where one of them ran (case 2): the output of this parent is there, the others are
+/// fetched. Another place (case 1) is never earlier, because all outputs are fetched there. The best place
+/// has the output that would come last, so one pass over the parents is enough.
 pub fn earliest_finish(step: &Step, parents: impl IntoIterator<Item = Parent>) -> f64 {
     let own = step.wait_s + step.run_s;
     let mut parents = parents.into_iter();
@@ -42,15 +42,15 @@ fn comes(parent: &Parent) -> f64 {
     parent.finish_s + parent.fetch_s
 }
 
-/// Seconds below which no schedule on so many cores ends: all work, perfectly divided, or the longest way
-/// through the graph ([`earliest_finish`] without waits).
+/// Returns the seconds below which no schedule on `n_cores` cores ends: all work, perfectly divided, or the
+/// critical path ([`earliest_finish`] without waits).
 pub fn sound(work_s: f64, n_cores: u64, critical_path_s: f64) -> f64 {
     (work_s / n_cores.max(1) as f64).max(critical_path_s)
 }
 
-/// Mean seconds that each of `n` tasks of `run_s` waits in the queue of a core that has them all at once. The
-/// paper puts it into t_ef as t_qwait of every task (eq. 1), which is no bound: half of the tasks wait longer,
-/// and a chain of tasks would wait in every link.
+/// Returns the mean seconds that each of `n` tasks of `run_s` waits in the queue of a core that gets them all
+/// at once. The paper uses it in t_ef as t_qwait of every task (eq. 1), which gives no bound: half of the
+/// tasks wait longer, and a chain of tasks would wait in every link.
 pub fn mean_wait_s(n: u64, run_s: f64) -> f64 {
     n.saturating_sub(1) as f64 / 2.0 * run_s
 }
@@ -81,7 +81,7 @@ mod tests {
     fn the_papers_mean_wait_and_what_it_leads_to() {
         let wait_s = mean_wait_s(1000, 0.05);
         assert!((wait_s - 24.975).abs() < 1e-12);
-        // Twice what the cores can do: 50 s of work each, done in 25 s.
+        // Twice as much work as the cores can do: 50 s of work for each, but 25 s by the paper's bound.
         assert!((sound(131_072.0 * 50.0, 131_072, wait_s + 0.05) - 50.0).abs() < 1e-12);
         assert!((sound(1.0, 0, 7.0) - 7.0).abs() < 1e-12);
     }

@@ -1,5 +1,5 @@
-//! Flexible load-balancing and data-locality segregation: as RLDS, and a pilot whose own queue is more than tt
-//! of work long shares what is beyond that (paper 004; how many: see `relief.rs`).
+//! Flexible load-balancing and data-locality segregation: like RLDS, but a pilot whose own queue is longer
+//! than tt of work shares the tasks beyond it (paper 004; how many: see `relief.rs`).
 
 use super::{Ready, rlds};
 

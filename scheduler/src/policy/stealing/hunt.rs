@@ -1,49 +1,50 @@
-//! Adaptive work stealing: whom an idle pilot asks, and how long it waits between tries (paper 004).
+//! Adaptive work stealing: the pilots that an idle pilot asks, and the pause between its attempts (paper
+//! 004).
 
 use crate::{rng::Rng, time::Span};
 
-/// The first wait before a try.
+/// The pause before the first attempt.
 pub const PAUSE_FIRST: Span = Span::from_millis(1);
-/// Above it a pilot no longer tries by itself.
+/// The pause above which a pilot stops its attempts.
 pub const PAUSE_MAX: Span = Span::from_secs(50);
 
-/// It waits no longer once tasks have come: there is work about.
+/// The longest pause once tasks have come: other pilots may have some, too.
 const PAUSE_AFTER_WORK: Span = Span::from_millis(64);
 
-/// How an idle pilot's search goes. One for each pilot.
+/// The state of an idle pilot's search. One for each pilot.
 #[derive(Clone, Debug)]
 pub struct Hunt {
     pause: Span,
 }
 
 impl Hunt {
-    /// Before the first try.
+    /// Starts before the first attempt.
     pub fn new() -> Hunt {
         Hunt { pause: PAUSE_FIRST }
     }
 
-    /// How long to wait before the next try; `None` when so many failed that it has given up.
+    /// Returns the pause before the next attempt; `None` if so many failed that the pilot has stopped.
     pub fn pause(&self) -> Option<Span> {
         (self.pause <= PAUSE_MAX).then_some(self.pause)
     }
 
-    /// A try brought tasks.
+    /// Notes that an attempt brought tasks.
     pub fn succeeded(&mut self) {
         self.pause = PAUSE_FIRST;
     }
 
-    /// A try brought nothing: the wait doubles.
+    /// Notes that an attempt brought nothing: the pause doubles.
     pub fn failed(&mut self) {
         self.pause = self.pause.times(2);
     }
 
-    /// Tasks have come from elsewhere.
+    /// Notes that tasks have come from elsewhere.
     pub fn work_came(&mut self) {
         self.pause = self.pause.min(PAUSE_AFTER_WORK);
     }
 
-    /// Somebody has begun to share: who has given up tries again. Without it nobody would take what FLDS moves
-    /// at the end of a run.
+    /// Notes that a pilot has begun to share: a pilot that has stopped tries again. Otherwise no pilot would
+    /// steal the tasks that FLDS shares at the end of a run.
     pub fn revive(&mut self) {
         if self.pause().is_none() {
             self.pause = PAUSE_FIRST;
@@ -57,8 +58,8 @@ impl Default for Hunt {
     }
 }
 
-/// The pilots to ask: as many as the square root of all `n_pilots`, drawn among the others; one may be drawn
-/// twice. None when there are no others.
+/// Returns the pilots to ask: as many as the square root of `n_pilots`, drawn among the others, possibly
+/// repeated. None if there are no others.
 pub fn whom_to_ask(n_pilots: usize, here: usize, luck: &mut Rng) -> impl Iterator<Item = usize> {
     let n = if n_pilots > 1 { n_pilots.isqrt() } else { 0 };
     (0..n).map(move |_| {
@@ -67,8 +68,8 @@ pub fn whom_to_ask(n_pilots: usize, here: usize, luck: &mut Rng) -> impl Iterato
     })
 }
 
-/// The pilot to steal from: with most shared tasks, the first asked of equal ones; `None` when nobody has any.
-/// `asked`: (pilot, its shared tasks).
+/// Returns the pilot to steal from: the one with most shared tasks, of equal ones the first asked; `None` if
+/// none has any. `asked`: (pilot, its shared tasks).
 pub fn victim(asked: impl IntoIterator<Item = (usize, usize)>) -> Option<usize> {
     let longest =
         asked.into_iter().reduce(|longest, other| if other.1 > longest.1 { other } else { longest });

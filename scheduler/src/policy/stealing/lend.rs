@@ -1,8 +1,8 @@
-//! Lending: tasks stay with their data as in MDL, and an idle pilot may take those that would wait there longer
-//! than it needs to fetch what they leave behind.
+//! Lending: tasks stay with their data as in MDL, and an idle pilot may steal a task that would wait longer
+//! there than the thief needs to fetch its data.
 //!
-//! Ours, not the paper's; it has no threshold to choose. It takes FLDS's question, whether a queue is too long,
-//! to the moment when somebody has nothing to do, and answers it for each task by what the move costs.
+//! Ours, not the paper's; it has no threshold to choose. Like FLDS it acts on long queues, but at the moment
+//! when a pilot is idle, and for each task by the cost of the move.
 
 use super::{Pace, Ready, mdl};
 
@@ -10,7 +10,8 @@ pub(super) fn is_light(bytes: u64) -> bool {
     mdl::is_light(bytes)
 }
 
-/// What it leaves behind: the input that it waits with. All others have to be fetched anywhere.
+/// Returns the bytes of the largest input, with which the task waits. All other inputs have to be fetched
+/// anywhere.
 pub(super) fn weight(task: &Ready<'_>) -> u64 {
     task.largest().map_or(0, |input| input.bytes)
 }

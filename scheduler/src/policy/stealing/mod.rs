@@ -1,11 +1,11 @@
-//! Stealing: at which pilot of a platform a ready task waits, and what idle pilots may take from others.
+//! Stealing: the pilot of a platform at which a ready task waits, and the tasks that idle pilots may steal.
 //!
 //! After Wang et al., "Load-balanced and locality-aware scheduling for data-intensive workloads at extreme
 //! scales" (MATRIX, 2015; paper 004): data-aware work stealing. Every pilot has two queues of ready tasks
 //! ([`queues`]): its own (the paper's LReadyQ), for tasks that stay with their data, and the shared one
-//! (SReadyQ), from which idle pilots steal ([`hunt`]). Where a task goes is the paper's Algorithm 1,
-//! [`Stealing::spot`]; the policies differ in how much data a task may leave behind. [`bound`] says what no
-//! policy can beat.
+//! (SReadyQ), from which idle pilots steal ([`hunt`]). The paper's Algorithm 1, [`Stealing::spot`], chooses
+//! the queue of a task; the policies differ in how much data a task may leave behind. [`bound`] computes a
+//! lower bound for all policies.
 
 pub mod bound;
 mod flds;
@@ -24,37 +24,37 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stealing {
-    /// Nobody takes anything from anybody: see `none.rs`.
+    /// No pilot steals: see `none.rs`.
     None,
-    /// Balanced whatever the data cost: see `mlb.rs`.
+    /// All tasks may be stolen, whatever the data cost: see `mlb.rs`.
     Mlb,
     /// Tasks never leave their data: see `mdl.rs`.
     Mdl,
-    /// They leave what is quick to fetch: see `rlds.rs`.
+    /// Tasks leave data that are quick to fetch: see `rlds.rs`.
     Rlds {
-        /// Largest fetching time, in percent of the running time (the paper's t).
+        /// Largest fetching time, in percent of the runtime (the paper's t).
         t_percent: u32,
     },
-    /// And more where a queue has grown long: see `flds.rs`.
+    /// As RLDS, and more tasks leave where a queue has grown long: see `flds.rs`.
     Flds {
         /// As for [`Stealing::Rlds`].
         t_percent: u32,
-        /// A queue of tasks that stay may be so many milliseconds of work long (the paper's tt).
+        /// The largest length of a queue of tasks that stay, in milliseconds of work (the paper's tt).
         tt_ms: u64,
-        /// Whether tt doubles when tasks were moved, and halves, not below `tt_ms`, when none had to be.
+        /// Whether tt doubles when tasks were moved, and halves, not below `tt_ms`, when none were.
         is_adaptive: bool,
     },
-    /// They leave their data when they would wait longer than fetching takes: see `lend.rs`. In our
+    /// Tasks leave their data if they would wait longer than the transfer takes: see `lend.rs`. In our
     /// measurements as quick as the best of the others or quicker, on every workload of the paper.
     #[default]
     Lend,
 }
 
-/// The policies of this layer in the running manager.
+/// The policies of this layer in the manager.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PilotStealing {
-    /// What a pilot holds stays with it: see `none.rs`.
+    /// No pilot steals: see `none.rs`.
     #[default]
     None,
     /// [`Stealing::Mlb`]
@@ -70,7 +70,7 @@ pub enum PilotStealing {
 }
 
 impl PilotStealing {
-    /// What it says.
+    /// Returns the policy with its numbers.
     pub fn law(self) -> Stealing {
         match self {
             PilotStealing::None => Stealing::None,
@@ -83,39 +83,39 @@ impl PilotStealing {
     }
 }
 
-/// The paper's t of running pilots.
+/// The paper's t, for running pilots.
 const T_PERCENT: u32 = 50;
-/// Its tt there: a tenth of the paper's 10 s, as much less as pilots hold fewer tasks, of which most wait at the
-/// manager.
+/// The paper's tt, for running pilots: a tenth of the paper's 10 s, because pilots hold fewer tasks here;
+/// most tasks wait at the manager.
 const TT_MS: u64 = 1_000;
 
-/// A file or object that a task reads, and where it is.
+/// An input of a task, and its location.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Input {
     /// The pilot that has it.
     pub at: usize,
-    /// How large it is.
+    /// Size in bytes.
     pub bytes: u64,
 }
 
-/// A task that could begin, as far as it matters where.
+/// A task that could begin: the properties that determine its place.
 #[derive(Clone, Copy, Debug)]
 pub struct Ready<'a> {
-    /// All that it reads.
+    /// All its inputs.
     pub inputs: &'a [Input],
-    /// Seconds that it is expected to run.
+    /// Expected runtime in seconds.
     pub run_s: f64,
-    /// What a pilot fetches in a second from another; positive.
+    /// Bytes per second that a pilot fetches from another; positive.
     pub bytes_per_s: f64,
 }
 
 impl Ready<'_> {
-    /// All that it reads.
+    /// Returns the total size of its inputs.
     fn bytes(&self) -> u64 {
         self.inputs.iter().fold(0, |sum, input| sum.saturating_add(input.bytes))
     }
 
-    /// The first of equal ones: `max_by_key` alone would take the last.
+    /// Returns the largest input, the first of equal ones: `max_by_key` alone would take the last.
     fn largest(&self) -> Option<Input> {
         self.inputs.iter().rev().max_by_key(|input| input.bytes).copied()
     }
@@ -125,27 +125,28 @@ impl Ready<'_> {
     }
 }
 
-/// How fast a pilot runs tasks and takes in data.
+/// The rates at which a pilot runs tasks and fetches data.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pace {
     /// Tasks that a pilot begins in a second while it has any: its slots / their expected seconds.
     pub tasks_per_s: f64,
-    /// What a pilot fetches in a second from another; positive.
+    /// Bytes per second that a pilot fetches from another; positive.
     pub bytes_per_s: f64,
 }
 
-/// Where a ready task waits.
+/// The queue in which a ready task waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spot {
-    /// In the shared queue of the pilot where it became ready.
+    /// The shared queue of the pilot where it became ready.
     Shared,
-    /// In the own queue of this pilot, which has the largest of its files.
+    /// The own queue of this pilot, which has the largest of its inputs.
     Own(usize),
 }
 
 impl Stealing {
-    /// Where a task waits that became ready at pilot `here` (paper 004, Algorithm 1): shared when all its data
-    /// are light, or when even the largest file is; else with the largest file, the first of equal ones.
+    /// Returns the queue for a task that became ready at pilot `here` (paper 004, Algorithm 1): shared if all
+    /// its data together are light, or if even the largest input is; else the queue of the pilot with the
+    /// largest input, the first of equal ones.
     pub fn spot(self, task: &Ready<'_>, here: usize) -> Spot {
         let is_light = |bytes| self.is_light(bytes, task);
         match task.largest() {
@@ -155,8 +156,8 @@ impl Stealing {
         }
     }
 
-    /// The bytes by which the queues order a task: all that it reads (paper 004), or what it would have to fetch
-    /// elsewhere and not where it waits.
+    /// Returns the bytes by which the queues order a task: the total size of its inputs (paper 004), or the
+    /// part that it would have to fetch elsewhere but not where it waits.
     pub fn weight(self, task: &Ready<'_>) -> u64 {
         match self {
             Stealing::Lend => lend::weight(task),
@@ -168,13 +169,13 @@ impl Stealing {
         }
     }
 
-    /// Whether idle pilots look for tasks of others.
+    /// Returns whether idle pilots steal tasks of others.
     pub fn steals(self) -> bool {
         self != Stealing::None
     }
 
-    /// Whether a task in a pilot's own queue, with so many to be begun there before it or with it, may be taken
-    /// by another. `bytes`: its [`weight`](Stealing::weight).
+    /// Returns whether another pilot may steal a task from a pilot's own queue. `n_waiting`: the tasks that
+    /// begin there before it, and itself. `bytes`: its [`weight`](Stealing::weight).
     pub fn may_leave(self, n_waiting: usize, bytes: u64, pace: &Pace) -> bool {
         match self {
             Stealing::Lend => lend::may_leave(n_waiting, bytes, pace),
@@ -186,7 +187,7 @@ impl Stealing {
         }
     }
 
-    /// Whether a task may run where it has to fetch so much.
+    /// Returns whether a task may run where it has to fetch this much.
     fn is_light(self, bytes: u64, task: &Ready<'_>) -> bool {
         match self {
             Stealing::None => none::is_light(),

@@ -1,4 +1,4 @@
-//! None: every task stays with the pilot that it was given to.
+//! None: every task stays with the pilot that got it.
 
 pub(super) fn is_light() -> bool {
     false

@@ -2,10 +2,10 @@
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
-/// Two queues, ordered by how much data their tasks read ([`weight`](super::Stealing::weight)); equal ones in the
+/// Two queues, ordered by the data of their tasks ([`weight`](super::Stealing::weight)), equal ones in the
 /// order of entry.
 ///
-/// Entering, beginning and giving away are O(log n) a task.
+/// Entering, beginning and giving away cost O(log n) for each task.
 #[derive(Clone, Debug)]
 pub struct ReadyQueues<T> {
     own: Queue<T>,
@@ -13,48 +13,50 @@ pub struct ReadyQueues<T> {
     n_entered: u64,
 }
 
-/// Where a task waited.
+/// The queue in which a task waited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// What it was ordered by.
+    /// The bytes by which it was ordered.
     pub bytes: u64,
-    /// Whether it was to stay with its data.
+    /// Whether it was in the own queue, to stay with its data.
     pub is_own: bool,
 }
 
-/// Ascending: least data first, and of equal ones the last entered.
+/// Ascending: least data first; of equal ones the last entered.
 type Queue<T> = BTreeMap<(u64, Reverse<u64>), T>;
 
 impl<T> ReadyQueues<T> {
-    /// With nothing in them.
+    /// Makes empty queues.
     pub fn new() -> ReadyQueues<T> {
         ReadyQueues { own: Queue::new(), shared: Queue::new(), n_entered: 0 }
     }
 
-    /// Enters a task that stays here (the paper's LReadyQ).
+    /// Adds a task that stays here (the paper's LReadyQ).
     pub fn keep(&mut self, bytes: u64, task: T) {
         self.n_entered += 1;
         self.own.insert((bytes, Reverse(self.n_entered)), task);
     }
 
-    /// Enters a task that others may take (the paper's SReadyQ).
+    /// Adds a task that others may steal (the paper's SReadyQ).
     pub fn share(&mut self, bytes: u64, task: T) {
         self.n_entered += 1;
         self.shared.insert((bytes, Reverse(self.n_entered)), task);
     }
 
-    /// The task to begin, and where it waited: of its own before shared ones, with most data.
+    /// Takes the task to begin, and returns the queue in which it waited: own tasks before shared ones, and
+    /// the task with most data first.
     pub fn begin(&mut self) -> Option<(T, Place)> {
         let own = self.own.pop_last().map(|next| (next, true));
         let next = own.or_else(|| self.shared.pop_last().map(|next| (next, false)));
         next.map(|(((bytes, _), task), is_own)| (task, Place { bytes, is_own }))
     }
 
-    /// Gives a thief half of what it may take, with the bytes, rounded up so that a single task can be stolen, and
-    /// `n_most` at most: shared ones first, and those with least data, which cost it least.
+    /// Takes half of the tasks that a thief may steal, with their bytes: rounded up so that a single task can
+    /// be stolen, and `n_most` at most. Shared tasks go first, and tasks with least data, which cost the
+    /// thief least.
     ///
-    /// `may_leave`: whether a task of its own may go, by how many wait here and the task's bytes; asked in
-    /// ascending order until the first no. O(k log n), where k may be taken.
+    /// `may_leave`: whether an own task may go, by the number of tasks that wait here and the task's bytes;
+    /// called in ascending order until the first `false`. O(k log n), where k may be stolen.
     pub fn give_half(&mut self, n_most: usize, may_leave: impl Fn(usize, u64) -> bool) -> Vec<(u64, T)> {
         let n_own = self.own.len();
         let lent = self.own.keys().enumerate().take_while(|(n, (bytes, _))| may_leave(n_own - n, *bytes));
@@ -63,21 +65,22 @@ impl<T> ReadyQueues<T> {
         given.take(n.min(n_most)).map(|((bytes, _), task)| (bytes, task)).collect()
     }
 
-    /// Forgets all others.
+    /// Removes all tasks that are not to be kept.
     pub fn retain(&mut self, is_kept: impl Fn(&T) -> bool) {
         self.own.retain(|_, task| is_kept(task));
         self.shared.retain(|_, task| is_kept(task));
     }
 
-    /// What to tell an idle pilot that asks: how many shared tasks there are, and all of its own when the one
-    /// with least data may leave. More than could be taken, perhaps; 0 only if none could. O(log n).
+    /// Returns the number to send to an idle pilot that asks: the number of shared tasks, plus all own tasks
+    /// if the one with least data may leave. This may be more than can be stolen, but is 0 only if none can.
+    /// O(log n).
     pub fn n_offered(&self, may_leave: impl Fn(usize, u64) -> bool) -> usize {
         let lightest = self.own.first_key_value().map(|((bytes, _), _)| *bytes);
         let n_own = lightest.filter(|bytes| may_leave(self.own.len(), *bytes)).map_or(0, |_| self.own.len());
         self.shared.len() + n_own
     }
 
-    /// Moves so many of its own tasks, or as many as there are, to the shared ones: those with least data.
+    /// Moves `n` own tasks, or as many as there are, to the shared queue: the ones with least data.
     pub fn release(&mut self, n: usize) {
         for _ in 0..n {
             let Some((key, task)) = self.own.pop_first() else { return };
@@ -85,12 +88,12 @@ impl<T> ReadyQueues<T> {
         }
     }
 
-    /// How many tasks stay here.
+    /// Returns the number of tasks that stay here.
     pub fn n_own(&self) -> usize {
         self.own.len()
     }
 
-    /// How many could be taken.
+    /// Returns the number of shared tasks.
     pub fn n_shared(&self) -> usize {
         self.shared.len()
     }

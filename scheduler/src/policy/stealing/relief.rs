@@ -1,11 +1,11 @@
-//! What a pilot with a long queue of its own shares with the others (FLDS, paper 004).
+//! Computes how many tasks a pilot with a long own queue shares with the others (FLDS, paper 004).
 
 use super::Stealing;
 
-/// So many doublings of tt at most: beyond them no queue is too long.
+/// The largest number of doublings of tt: beyond it no queue is too long.
 const N_DOUBLINGS_MAX: u32 = 20;
 
-/// How long a pilot's own queue may be. One for each pilot, asked every second.
+/// The limit of a pilot's own queue. One for each pilot, evaluated every second.
 #[derive(Clone, Debug)]
 pub struct Relief {
     tt_s: f64,
@@ -14,7 +14,7 @@ pub struct Relief {
 }
 
 impl Relief {
-    /// By this policy; `None` when it never moves a task.
+    /// Makes the limit of this policy; `None` if the policy never moves a task.
     pub fn of(policy: Stealing) -> Option<Relief> {
         match policy {
             Stealing::Flds { tt_ms, is_adaptive, .. } => {
@@ -24,14 +24,14 @@ impl Relief {
         }
     }
 
-    /// How many tasks of the own queue to share: with `n_own` in it and `tasks_per_s` finished here, it is
-    /// est = n_own / tasks_per_s long; beyond tt, the part (est - tt) / est goes. None while no task was finished,
-    /// because est is not known then.
+    /// Returns how many tasks of the own queue to share. With `n_own` tasks in it and `tasks_per_s` finished
+    /// here, it is est = n_own / tasks_per_s long; beyond tt, the part (est - tt) / est is shared. Returns 0
+    /// while no task was finished, because est is unknown.
     pub fn n_to_share(&mut self, n_own: usize, tasks_per_s: f64) -> usize {
         let n_kept = self.limit_s() * tasks_per_s;
         let n = if tasks_per_s > 0.0 { (n_own as f64 - n_kept).max(0.0) as usize } else { 0 };
         if self.is_adaptive {
-            // The paper doubles; back to the start by halving is ours, so that one long queue is not for ever.
+            // The paper doubles. Halving is ours, so that the effect of one long queue ends.
             let n_doublings = if n > 0 { self.n_doublings + 1 } else { self.n_doublings.saturating_sub(1) };
             self.n_doublings = n_doublings.min(N_DOUBLINGS_MAX);
         }
@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn the_papers_example_moves_two_thousand() {
-        // 1000 tasks in 10 s, 5000 waiting: 50 s of work, 20 of them too many.
+        // 1000 tasks in 10 s, 5000 waiting: 50 s of work, which is 20 s too much.
         let mut relief = relief(30_000, false);
         assert_eq!([(); 3].map(|()| relief.n_to_share(5000, 1000.0 / 10.0)), [2000; 3], "tt stays");
     }

@@ -1,5 +1,5 @@
-//! Rigid load-balancing and data-locality segregation: tasks may be stolen that fetch their data in at most
-//! the part t of their running time (paper 004).
+//! Rigid load-balancing and data-locality segregation: tasks may be stolen if they fetch their data in at
+//! most the part t of their runtime (paper 004).
 
 use super::Ready;
 

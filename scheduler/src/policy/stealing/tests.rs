@@ -1,4 +1,4 @@
-//! Algorithm 1 of paper 004: its branches, and how the policies differ in them.
+//! Tests of Algorithm 1 of paper 004: its branches, and the differences of the policies in them.
 
 use proptest::prelude::*;
 use serde::{
@@ -65,7 +65,7 @@ fn only_lending_lets_tasks_leave_their_data_and_only_when_they_would_wait_longer
     let task = Ready { inputs: &inputs, run_s: RUN_S, bytes_per_s: BYTES_PER_S };
     assert_eq!([FLDS, Stealing::Mlb, Stealing::Lend].map(|policy| policy.weight(&task)), [13, 13, 5]);
     assert_eq!(Stealing::Lend.weight(&Ready { inputs: &[], ..task }), 0);
-    // Four wait a tenth of a second, in which 12.5 MB come.
+    // Four tasks wait a tenth of a second, in which 12.5 MB are fetched.
     assert!(Stealing::Lend.may_leave(4, 12_499_999, &pace));
     assert!(!Stealing::Lend.may_leave(4, 12_500_000, &pace));
 }

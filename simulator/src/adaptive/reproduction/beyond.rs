@@ -1,4 +1,5 @@
-//! Beyond the paper: which part of a law does what, and whether an order of laws hangs on what was chosen.
+//! Comparisons beyond the paper: the effect of each part of a policy, and whether the ranking of policies
+//! depends on our choices.
 
 use super::trials::{MEASURED, Metric, N_MAIN, PUBLISHED, SOUND, Trials, contestants, everywhere, of};
 use crate::{
@@ -15,7 +16,7 @@ const COMPARED: [usize; 3] = [PUBLISHED, SOUND, MEASURED];
 
 const BY_APPLICATION: &str = "equal finish, sound vCPUs for each application";
 
-/// Weights of one law with vCPUs of another.
+/// Combines the weights of one policy with the vCPUs of another.
 pub(super) fn mixtures(trials: &Trials) -> Part {
     let n_all = contestants().len();
     let row = |law: usize| -> Vec<Cell> {
@@ -79,14 +80,14 @@ fn mixtures_text(trials: &Trials) -> String {
     )
 }
 
-/// One load under one nature of the cloud.
+/// One load with one effect of too many vCPUs.
 struct Condition {
     nature: Nature,
     load: f64,
     trials: Trials,
 }
 
-/// Other loads, and other things that too many vCPUs do to tasks.
+/// Compares other loads, and other effects of too many vCPUs on tasks.
 pub(super) fn conditions(seeds: &[u64], progress: &dyn Progress) -> Part {
     let places = Nature::ALL.into_iter().flat_map(|nature| LOADS.map(|load| (nature, load)));
     let of_place = |(nature, load): (Nature, f64)| {
@@ -115,7 +116,7 @@ pub(super) fn conditions(seeds: &[u64], progress: &dyn Progress) -> Part {
     }
 }
 
-/// Where one law has the better means of throughput and queueing time.
+/// Claims in how many conditions one policy has the better means of throughput and queueing time.
 fn order(all: &[Condition], one: usize, other: usize) -> Claim {
     let is_better = |condition: &&Condition| {
         [Metric::Throughput, Metric::Wait].into_iter().all(|metric| {

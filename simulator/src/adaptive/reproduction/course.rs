@@ -1,4 +1,4 @@
-//! How vCPUs and weights go over time under each law.
+//! The course of vCPUs and weights over time under each policy.
 
 use super::trials::{MEASURED, PUBLISHED, SOUND, contestants};
 use crate::{
@@ -13,12 +13,12 @@ use crate::{
 
 const SECONDS_OF_HOUR: f64 = 3600.0;
 
-/// The workload that is drawn.
+/// Returns the workload of the figures.
 pub(super) fn cell(condition: Condition) -> Cell {
     Cell { pattern: Pattern::Stable, condition, load: 0.9 }
 }
 
-/// All moments of a run of a law.
+/// Returns all moments of a run of a policy.
 pub(super) fn course(cell: Cell, law: usize, seed: u64) -> Vec<Moment> {
     run(&cell.jobs(seed), &contestants()[law].laws, Nature::default()).course
 }
@@ -41,7 +41,7 @@ pub(super) fn part(seed: u64) -> Part {
     }
 }
 
-/// Points of a line that holds each value until the next.
+/// Returns the points of a line that holds each value until the next.
 fn steps(course: &[Moment], value: impl Fn(&Moment) -> f64) -> Vec<(f64, f64)> {
     let hours = |moment: &Moment| moment.at / SECONDS_OF_HOUR;
     let pair = |two: &[Moment]| [(hours(&two[0]), value(&two[0])), (hours(&two[1]), value(&two[0]))];
@@ -74,7 +74,7 @@ fn vcpus(condition: Condition, seed: u64) -> Figure {
 fn weights(seed: u64) -> Figure {
     let quiet = Cell { load: 0.5, ..cell(Condition::Cpu) };
     let series = |law: usize| {
-        // Before the first job there are no weights.
+        // There are no weights before the first job.
         let course = course(quiet, law, seed);
         let begun = course.iter().position(|moment| moment.cloud_weight > 0.0).unwrap_or(0);
         let points = steps(&course[begun..], |moment| moment.cloud_weight);

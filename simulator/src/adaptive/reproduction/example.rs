@@ -13,7 +13,7 @@ use crate::{
     report::{Cell, Claim, Listing, Part, Verdict},
 };
 
-/// The weights of the example, which sum to 1 as they are.
+/// Returns the weights of the example; they sum to 1 already.
 fn matrix() -> WeightMatrix {
     let cells = Table::new(EXAMPLE_WEIGHTS.len(), EXAMPLE_WEIGHTS[0].len(), ());
     WeightMatrix::of(&cells.map_places(|row, column| EXAMPLE_WEIGHTS[row][column]))
@@ -25,7 +25,7 @@ fn law() -> LoadAndError {
     law
 }
 
-/// Tasks on cluster and cloud when each job is cut by one of these rows.
+/// Returns the tasks on cluster and cloud if each job is cut by one of these rows.
 fn queued(rows: [usize; 3]) -> [u64; 2] {
     let matrix = matrix();
     let on_cluster = |(size, row): (&u64, usize)| matrix.row(row).split(*size)[0].end;
@@ -33,7 +33,7 @@ fn queued(rows: [usize; 3]) -> [u64; 2] {
     [cluster, EXAMPLE_JOBS.iter().sum::<u64>() - cluster]
 }
 
-/// What LOAD does with such queues.
+/// Returns the action of LOAD with these queues.
 fn step(queued: [u64; 2]) -> &'static str {
     match law().load(&queued) {
         Adjusted::Kept => "keep the weights",

@@ -11,12 +11,12 @@ use crate::{
     report::{Cell, Claim, Draws, Figure, Listing, Part, Shape, Verdict},
 };
 
-/// A gain in percent, with its sign.
+/// Formats a gain in percent, with its sign.
 pub(super) fn percent(gain: f64) -> String {
     format!("{gain:+.1} %")
 }
 
-/// The same of several seeds.
+/// Formats a gain over several seeds.
 fn spread(gain: Draws) -> String {
     match gain.n {
         0 | 1 => percent(gain.mean),
@@ -94,7 +94,7 @@ fn claims(trials: &Trials) -> Vec<Claim> {
     claims
 }
 
-/// In how many cells the published laws beat core-based weights.
+/// Claims in how many cells the published policies beat core-based weights.
 fn in_cells(trials: &Trials, metric: Metric) -> Claim {
     let (n, of) = (trials.n_cells_better(PUBLISHED, CORE, metric), trials.cells.len());
     let what = format!("better {} than core-based weights for every pattern and condition", metric.name());
@@ -102,7 +102,7 @@ fn in_cells(trials: &Trials, metric: Metric) -> Claim {
     Claim::new(what, "all", format!("{n} of {of} cells"), Verdict::of_sentence(n == of, &why))
 }
 
-/// Against the independent computation.
+/// Compares with the independent computation.
 fn reference_claims(trials: &Trials) -> Vec<Claim> {
     let of_law = |(law, (name, reference)): (usize, &(&str, [f64; 3]))| {
         let ours = Metric::ALL.map(|metric| trials.gain_by_seed(law, metric, everywhere));

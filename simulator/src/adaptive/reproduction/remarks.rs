@@ -1,4 +1,4 @@
-//! Whether the published laws are as unsound as they look: bounds, swings, the ratchet, the climb.
+//! Checks whether the published policies are as unsound as they look: bounds, swings, the ratchet, the climb.
 
 use super::{
     course::{cell, course},
@@ -16,7 +16,7 @@ use crate::{
 
 /// A load at which both platforms are often idle.
 const QUIET: f64 = 0.5;
-/// A weight that is further off than this is another one.
+/// A weight that differs by more than this counts as changed.
 const RATCHET: f64 = 0.1;
 
 pub(super) fn part(trials: &Trials, seed: u64) -> Part {
@@ -54,7 +54,7 @@ fn n_changes(outcome: &Outcome) -> f64 {
     outcome.n_changes as f64
 }
 
-/// The part of intervals at whose end vCPUs changed.
+/// Returns the part of the intervals at whose end vCPUs changed.
 fn part_changed(outcome: &Outcome) -> f64 {
     n_changes(outcome) * INTERVAL_S / (N_TASKS as f64 / outcome.throughput)
 }
@@ -98,8 +98,8 @@ fn swings_of_sound(trials: &Trials) -> Claim {
     .of_ours()
 }
 
-/// The cloud's weight under the published law, where the first weights are as good at the end as in the
-/// beginning.
+/// Compares the cloud's weight under the published policy, in a run where the initial weights are right until
+/// the end.
 fn ratchet(seed: u64) -> Claim {
     let quiet = Cell { load: QUIET, ..cell(Condition::Cpu) };
     let weights = |law| course(quiet, law, seed).into_iter().map(|moment| moment.cloud_weight);
@@ -121,13 +121,13 @@ fn ratchet(seed: u64) -> Claim {
     .of_ours()
 }
 
-/// The cloud's profiled weight for AutoDock.
+/// Returns the cloud's profiled weight for AutoDock.
 fn initial_weight() -> f64 {
     let rate = |platform| Pace::of(0, platform, 1.0, Nature::default()).attempts;
     rate(CLOUD) / (rate(1 - CLOUD) + rate(CLOUD))
 }
 
-/// Rises of vCPUs for which nothing waited.
+/// Counts rises of vCPUs although nothing waited.
 fn climb(seed: u64) -> Claim {
     let quiet = Cell { load: QUIET, ..cell(Condition::Io) };
     let n_rises = |law| {
@@ -181,7 +181,7 @@ fn cost_on_cpu(trials: &Trials) -> Claim {
     .of_ours()
 }
 
-/// In all three means.
+/// Returns whether one policy is better in all three means, and the numbers in words.
 fn wins(trials: &Trials, one: usize, other: usize) -> (bool, String) {
     let is_better = Metric::ALL.map(|metric| {
         metric.is_better(trials.gain(one, metric, everywhere), trials.gain(other, metric, everywhere))

@@ -1,4 +1,4 @@
-//! Laws run on the same workloads, and what they gain over core-based weights.
+//! Runs of policies on the same workloads, and their gains over core-based weights.
 
 use scheduler::policy::{
     distribution::Distribution,
@@ -15,14 +15,14 @@ use crate::{
     report::{Draws, Progress},
 };
 
-/// Laws with a name for tables.
+/// Policies with a name for tables.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Contestant {
     pub name: &'static str,
     pub laws: Laws,
 }
 
-/// What is compared.
+/// The metrics that are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Metric {
     Throughput,
@@ -41,7 +41,7 @@ impl Metric {
         }
     }
 
-    /// Whether the first gain is better.
+    /// Returns whether the first gain is better.
     pub(super) fn is_better(self, one: f64, other: f64) -> bool {
         if self == Metric::Wait { one < other } else { one > other }
     }
@@ -55,17 +55,17 @@ impl Metric {
     }
 }
 
-/// Places in [`contestants`].
+/// Indices in [`contestants`].
 pub(super) const CORE: usize = 0;
 pub(super) const STATIC: usize = 1;
 pub(super) const LOAD: usize = 2;
 pub(super) const PUBLISHED: usize = 3;
 pub(super) const SOUND: usize = 4;
 pub(super) const MEASURED: usize = 5;
-/// Behind these only mixtures of laws come.
+/// Only combinations of policies follow these.
 pub(super) const N_MAIN: usize = 6;
 
-/// All that are compared; the first is what the others are compared with.
+/// Returns all contestants; the first is the baseline for the others.
 pub(super) fn contestants() -> Vec<Contestant> {
     use Distribution::{Adaptive, Adaptive2016, CoreBased, Profile};
     let of = |name, distribution, scaling| Contestant { name, laws: Laws::new(distribution, scaling) };
@@ -89,14 +89,14 @@ pub(super) fn contestants() -> Vec<Contestant> {
     ]
 }
 
-/// All outcomes: `outcomes[cell][seed][contestant]`, without their courses.
+/// All results: `outcomes[cell][seed][contestant]`, without their courses.
 pub(super) struct Trials {
     pub cells: Vec<Cell>,
     outcomes: Vec<Vec<Vec<Outcome>>>,
 }
 
 impl Trials {
-    /// Runs each contestant on each cell by each seed.
+    /// Runs each contestant on each cell with each seed.
     pub(super) fn run(
         cells: &[Cell],
         seeds: &[u64],
@@ -114,13 +114,13 @@ impl Trials {
         Trials { cells: inputs, outcomes: grid::map(cells, progress, of_cell) }
     }
 
-    /// The gain over the first contestant, as a part, by cell and seed.
+    /// Returns the gain over the first contestant, as a part, by cell and seed.
     fn gains(&self, cell: usize, contestant: usize, metric: Metric) -> impl Iterator<Item = f64> {
         let gain = move |run: &Vec<Outcome>| metric.of(&run[contestant]) / metric.of(&run[CORE]) - 1.0;
         self.outcomes[cell].iter().map(gain)
     }
 
-    /// The gain in a cell by seed, in percent.
+    /// Returns the gain in a cell by seed, in percent.
     pub(super) fn cell_gains(&self, cell: usize, contestant: usize, metric: Metric) -> Draws {
         Draws::of(self.gains(cell, contestant, metric).map(|gain| gain * 100.0))
     }
@@ -129,12 +129,12 @@ impl Trials {
         self.cell_gains(cell, contestant, metric).mean
     }
 
-    /// The mean gain over these cells, in percent.
+    /// Returns the mean gain over these cells, in percent.
     pub(super) fn gain(&self, contestant: usize, metric: Metric, is_in: impl Fn(&Cell) -> bool) -> f64 {
         self.gain_by_seed(contestant, metric, is_in).mean
     }
 
-    /// The same by seed.
+    /// Returns the gain over these cells by seed, in percent.
     pub(super) fn gain_by_seed(
         &self,
         contestant: usize,
@@ -147,13 +147,13 @@ impl Trials {
         Draws::of((0..n_seeds).map(|seed| 100.0 * mean(gains.iter().map(|of_cell| of_cell[seed]))))
     }
 
-    /// Cells in which the mean gain of one is better than that of another.
+    /// Returns the number of cells in which the mean gain of one contestant is better than the other's.
     pub(super) fn n_cells_better(&self, one: usize, other: usize, metric: Metric) -> usize {
         let gain = |cell, contestant| self.cell_gain(cell, contestant, metric);
         (0..self.cells.len()).filter(|cell| metric.is_better(gain(*cell, one), gain(*cell, other))).count()
     }
 
-    /// The part of all runs in which one is better than another, in percent.
+    /// Returns the part of all runs in which one contestant is better than the other, in percent.
     pub(super) fn runs_better(&self, one: usize, other: usize, metric: Metric) -> f64 {
         let is_better = |run: &Vec<Outcome>| {
             f64::from(u8::from(metric.is_better(metric.of(&run[one]), metric.of(&run[other]))))
@@ -161,7 +161,7 @@ impl Trials {
         mean(self.outcomes.iter().flatten().map(is_better)) * 100.0
     }
 
-    /// The least and the largest of a number over all runs of these cells.
+    /// Returns the least and the largest value of a number over all runs of these cells.
     pub(super) fn range(
         &self,
         contestant: usize,
@@ -173,18 +173,18 @@ impl Trials {
         numbers.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), n| (low.min(n), high.max(n)))
     }
 
-    /// The sum of a number over all runs.
+    /// Returns the sum of a number over all runs.
     pub(super) fn sum(&self, contestant: usize, number: impl Fn(&Outcome) -> f64) -> f64 {
         self.outcomes.iter().flatten().map(|run| number(&run[contestant])).sum()
     }
 }
 
-/// Any cell.
+/// Accepts any cell.
 pub(super) fn everywhere(_: &Cell) -> bool {
     true
 }
 
-/// Cells of this condition.
+/// Accepts cells of this condition.
 pub(super) fn of(condition: Condition) -> impl Fn(&Cell) -> bool {
     move |cell| cell.condition == condition
 }

@@ -1,4 +1,4 @@
-//! What equation 9 leaves open: c1, c2, which task is M; and what bundles are worth.
+//! The choices that equation 9 leaves open: c1, c2 and the task that is M; and the benefit of bundles.
 
 use scheduler::policy::{
     bundling::by_estimate::{BinPacking, ByEstimate, Largest},
@@ -17,7 +17,7 @@ use crate::{
 const C1: [f64; 4] = [0.5, 1.0, 2.0, 4.0];
 const C2: [f64; 3] = [1.0, 10.0, 50.0];
 
-/// Name and bundles; the first is what the others are compared with.
+/// Returns names and bundling policies; the first is the baseline for the others.
 fn contenders() -> Vec<(String, ByEstimate)> {
     let paper = BinPacking::PAPER;
     let mut all = vec![("c1 = 1, c2 = 10, M waiting".to_owned(), ByEstimate::BinPacking(paper))];
@@ -106,7 +106,7 @@ fn listing(contenders: &[(String, ByEstimate)], ratios: &[Vec<[Draws; 3]>]) -> L
     }
 }
 
-/// By c1, at c2 = 10.
+/// Makes the figure by c1, at c2 = 10.
 fn figure(contenders: &[(String, ByEstimate)], ratios: &[Vec<[Draws; 3]>]) -> Figure {
     let point = |c1: f64, size: usize, measure: usize| {
         let law = ByEstimate::BinPacking(BinPacking { c1, ..BinPacking::PAPER });

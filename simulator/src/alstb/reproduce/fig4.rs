@@ -1,4 +1,4 @@
-//! Fig. 4: ALSTB against heuristics that map every task ahead.
+//! Fig. 4: ALSTB compared with heuristics that map every task ahead of time.
 
 use scheduler::policy::{bundling::by_estimate::ByEstimate, matching::application::ByApplication};
 
@@ -18,7 +18,7 @@ use crate::{
     report::{Cell, Claim, Draws, Figure, Listing, Part, Progress, Shape, Verdict, verdict::TOLERANCE},
 };
 
-/// How much times vary; the paper's table of settings has no value for this figure. The first is claimed of.
+/// Variation of times; the paper's table of settings has no value for this figure. The claims use the first.
 const VARIATIONS: [f64; 2] = [0.6, 0.1];
 
 pub(super) fn part(sizes: &Sizes, seed: u64, progress: &dyn Progress) -> Part {
@@ -107,7 +107,7 @@ fn claims(points: &Points) -> Vec<Claim> {
     parts.iter().enumerate().map(claim).collect()
 }
 
-/// Holds when each part is true of each heuristic; else tells what is, of whom.
+/// Returns a verdict that holds if each part is true for each heuristic, and otherwise names the exceptions.
 fn judge(parts: &[(&str, [bool; 3])]) -> Verdict {
     let of_whom = |(what, is_so): &(&str, [bool; 3])| {
         let not = HEURISTICS.iter().zip(is_so).filter(|(_, is_so)| !**is_so).map(|((name, _), _)| *name);

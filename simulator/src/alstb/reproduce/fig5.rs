@@ -1,4 +1,4 @@
-//! Fig. 5: ALSTB against the heuristics revised for applications, in four settings.
+//! Fig. 5: ALSTB compared with the heuristics revised for applications, in four settings.
 
 use scheduler::policy::{bundling::by_estimate::ByEstimate, matching::application::ByApplication};
 
@@ -15,7 +15,7 @@ use crate::{
     report::{Cell, Claim, Draws, Figure, Listing, Part, Progress, Shape, Verdict, verdict::FACTOR},
 };
 
-/// The paper's four, ALSTB first, then the others.
+/// The paper's four policies, ALSTB first, then the others.
 pub(super) const CONTENDERS: [(&str, ByApplication); 7] = [
     ("ALSTB", ByApplication::Alstb),
     ("R-MinMin", ByApplication::MinMin),
@@ -26,19 +26,19 @@ pub(super) const CONTENDERS: [(&str, ByApplication); 7] = [
     ("R-FIFO", ByApplication::Fifo),
 ];
 const N_OF_PAPER: usize = 4;
-/// Other processors of a node, which the paper does not publish: how much depends on them.
+/// Other numbers of processors of a node, which the paper does not publish, to show how much depends on them.
 pub(super) const OTHER_NODES: [&[u32]; 2] = [&[1, 2, 4, 8], &[8]];
 
-/// Processors of a node, each number as likely as another, and Fig. 5 scaled on such nodes, by setting.
+/// Processors of a node, each number with equal probability, and Fig. 5 scaled on such nodes, by setting.
 pub(super) type OnNodes = (&'static [u32], Vec<Runs>);
 
-/// On the nodes that we chose, then on others.
+/// Runs Fig. 5 on the nodes that we chose, then on others.
 pub(super) fn run_all(sizes: &Sizes, seed: u64, progress: &dyn Progress) -> Vec<OnNodes> {
     let all = [N_PROCESSORS].into_iter().chain(OTHER_NODES);
     all.map(|n_processors| (n_processors, run(sizes, n_processors, seed, progress))).collect()
 }
 
-/// Processors of a node, to be read.
+/// Formats the processors of a node.
 pub(super) fn in_words(n_processors: &[u32]) -> String {
     match n_processors {
         [before @ .., last] if !before.is_empty() => {
@@ -118,7 +118,7 @@ pub(super) fn part_of_published_size(n_instances: u64, seed: u64, progress: &dyn
     }
 }
 
-/// Of the paper's four: the measures by ALSTB's.
+/// The metrics of the paper's four policies, divided by ALSTB's.
 type OfPaper = [[f64; 3]; N_OF_PAPER];
 
 fn of_paper(runs: &Runs) -> OfPaper {
@@ -171,7 +171,7 @@ fn competing(ratios: &[OfPaper]) -> Claim {
     )
 }
 
-/// `by_nodes`: on the nodes that we chose, then on others.
+/// Makes the claim on the best policy. `by_nodes`: on the nodes that we chose, then on others.
 fn claim_of_best(
     of: &SettingOfFig5,
     measure: usize,

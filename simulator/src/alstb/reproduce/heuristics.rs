@@ -1,4 +1,4 @@
-//! The heuristics of Fig. 4, and the ratios of their measures to those of ALSTB.
+//! The heuristics of Fig. 4, and the ratios of their metrics to ALSTB's.
 
 use scheduler::policy::matching::static_map::StaticMap;
 
@@ -6,5 +6,5 @@ use crate::report::Draws;
 
 pub(super) const HEURISTICS: [(&str, StaticMap); 3] =
     [("MinMin", StaticMap::MinMin), ("Sufferage", StaticMap::Sufferage), ("MaxStd", StaticMap::MaxStd)];
-/// By number of tasks, by heuristic: the three ratios.
+/// The three ratios, by number of tasks and by heuristic.
 pub(super) type Points = Vec<(u64, Vec<[Draws; 3]>)>;

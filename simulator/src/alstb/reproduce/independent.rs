@@ -1,4 +1,4 @@
-//! Fig. 4 beside an independent computation of the same model, and why the two differ.
+//! Fig. 4 compared with an independent computation of the same model, and the reason why the two differ.
 
 use super::{
     MEASURES, Sizes,
@@ -10,7 +10,7 @@ use crate::{
     report::{Cell, Draws, Listing, Verdict, Word},
 };
 
-/// Theirs and ours of each number, by measure: place among the numbers of tasks, measure, heuristic.
+/// Returns the independent and our ratio for each number of tasks and heuristic, for one metric.
 fn pairs(points: &Points, measure: usize) -> Vec<(f64, Draws)> {
     let of_point = |(at, (_, ours)): (usize, &(u64, Vec<[Draws; 3]>))| {
         let theirs = INDEPENDENT_OF_FIG_4[at][measure];

@@ -1,4 +1,4 @@
-//! Which law matches best: global importance, node importance alone, or the one that we found.
+//! Compares matching policies: global importance, node importance alone, and the one that we found.
 
 use super::{
     MEASURES, Sizes,
@@ -10,7 +10,7 @@ use crate::{
     report::{Cell, Listing, Part},
 };
 
-/// Among [`CONTENDERS`].
+/// Indices in [`CONTENDERS`].
 const GI: usize = 0;
 const NI: usize = 4;
 const SOONEST: usize = 5;

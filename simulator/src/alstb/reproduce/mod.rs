@@ -1,5 +1,5 @@
-//! The figures of paper 002 again: task-level heuristics (Fig. 4), application-level ones (Fig. 5), and what it
-//! leaves open: constants of the bundles, matching laws.
+//! The reproduction of paper 002: task-level heuristics (Fig. 4), application-level ones (Fig. 5), and open
+//! choices: constants of the bundles, matching policies.
 
 mod constants;
 mod fig4;
@@ -12,10 +12,10 @@ mod runs;
 use super::published::PAPER;
 use crate::report::{Effort, Part, Progress, Report};
 
-/// The three measures, as in the heads of tables.
+/// The three metrics, as in the heads of tables.
 const MEASURES: [&str; 3] = ["makespan", "mean job makespan", "flowtime"];
 
-/// Everything of paper 002.
+/// Reproduces all of paper 002.
 pub fn reproduce(effort: Effort, seed: u64, progress: &dyn Progress) -> Report {
     let sizes = Sizes::of(effort);
     let by_nodes = fig5::run_all(&sizes, seed, progress);
@@ -27,19 +27,19 @@ pub fn reproduce(effort: Effort, seed: u64, progress: &dyn Progress) -> Report {
     Report { name: "alstb", paper: PAPER, effort, parts }
 }
 
-/// How much is run.
+/// The extent of the runs.
 #[derive(Clone, Copy, Debug)]
 struct Sizes {
     n_instances: u64,
-    /// Of Fig. 4, whose makespans are those of a few long tasks.
+    /// Number of instances of Fig. 4, whose makespans depend on a few long tasks.
     n_instances_of_fig4: u64,
-    /// Of Fig. 4: how many of the numbers of tasks.
+    /// How many of the numbers of tasks of Fig. 4 are run.
     n_points: usize,
-    /// Of Fig. 5, scaled: nodes, applications, jobs.
+    /// Nodes, applications and jobs of Fig. 5, scaled.
     scaled: (usize, usize, usize),
-    /// Fewest and most tasks of a job there.
+    /// Fewest and most tasks of a job of Fig. 5, scaled.
     n_tasks: (u64, u64),
-    /// Of Fig. 5 at its published size.
+    /// Number of instances of Fig. 5 at its published size.
     n_instances_published: u64,
     n_instances_of_constants: u64,
 }
@@ -69,7 +69,7 @@ impl Sizes {
     }
 }
 
-/// What is run, and what we chose.
+/// Describes the runs and our choices.
 fn inputs(sizes: &Sizes) -> Part {
     let text = format!(
         "All jobs are submitted at the start. A node asks when a processor is idle and no task waits on it, keeps \

@@ -1,4 +1,4 @@
-//! What the paper says and comes out here, on small sizes; and that a report is the same for the same seed.
+//! Tests that the paper's statements hold here on small sizes, and that equal seeds give equal reports.
 
 use super::*;
 use crate::report::{Shape, Word};
@@ -40,7 +40,8 @@ fn three_sentences_of_figure_4_and_twelve_of_figure_5_count() {
     assert_eq!(counted, 15);
 }
 
-/// Fig. 5's settings, a fifth of the scaled size; so many instances that luck decides nothing below.
+/// Runs Fig. 5's settings at a fifth of the scaled size, with so many instances that chance decides nothing
+/// below.
 fn fig5() -> Vec<runs::Runs> {
     let sizes =
         Sizes { n_instances: 30, scaled: (40, 20, 40), n_tasks: (200, 1000), ..Sizes::of(Effort::Quick) };

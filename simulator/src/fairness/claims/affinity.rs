@@ -1,4 +1,4 @@
-//! Section 6.2: which affinity metric is the better one.
+//! Section 6.2: the comparison of the affinity metrics.
 
 use crate::report::{Claim, Draws, Figure, Part, Shape};
 
@@ -51,7 +51,7 @@ fn on_average(runs: &[Run]) -> Vec<Claim> {
     claims
 }
 
-/// The mean with RPA by that with another affinity, in each draw.
+/// Returns, for each draw, the mean with RPA divided by the mean with another affinity.
 fn ratio(runs: &[Run], value: Value, other: &str) -> Vec<f64> {
     let n_draws = runs.iter().map(Run::n_draws).max().unwrap_or(0);
     let in_draw = |n: usize| {
@@ -64,7 +64,7 @@ fn ratio(runs: &[Run], value: Value, other: &str) -> Vec<f64> {
     (0..n_draws).map(in_draw).collect()
 }
 
-/// In how many runs there is a gain, and how large it is at most, both in percent.
+/// Claims in how many runs there is a gain, and how large it is at most, both in percent.
 fn in_runs(what: &str, published: [f64; 2], gains: &[f64]) -> [Claim; 2] {
     let n_gains = gains.iter().filter(|gain| **gain > 1e-9).count();
     let share = n_gains as f64 / gains.len() as f64 * 100.0;
@@ -72,7 +72,7 @@ fn in_runs(what: &str, published: [f64; 2], gains: &[f64]) -> [Claim; 2] {
     [percentage(what, published[0], one(share)), percentage("… by at most", published[1], one(most))]
 }
 
-/// RPA against another affinity, all else equal: gains in percent of each pair.
+/// Returns the gains of RPA over another affinity, all else equal, in percent for each pair.
 fn gains(runs: &[Run], other: &str, value: Value) -> Vec<f64> {
     let of_rpa = runs.iter().filter(|run| run.first.1 == "RPA");
     let pairs =

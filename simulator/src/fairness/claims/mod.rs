@@ -1,4 +1,4 @@
-//! Section 6: what is said of the policies, held against all runs.
+//! Section 6: the paper's statements about the policies, checked against all runs.
 
 mod affinity;
 mod first_level;
@@ -8,16 +8,16 @@ use crate::report::{Claim, Draws, Figure, Part, Shape, Verdict};
 
 use super::{runs::Run, scenario::Scenario};
 
-/// The first level with the best affinity of each.
+/// The policies of the first level, each with its best affinity.
 const BEST: [(&str, &str); 4] = [("Fairness", ""), ("PAF", "RPA"), ("AAF", "RPA"), ("PA-RR", "RPA")];
-/// The second level, raw affinities left out.
+/// The policies of the second level, without raw affinities.
 const SECONDS: [&str; 4] = ["AllCore", "Random", "MAF", "CA-RR"];
 
 type Value = fn(&Run) -> f64;
 const FAIRNESS: Value = |run| run.fairness;
 const EFFICIENCY: Value = |run| run.efficiency;
 
-/// The parts of section 6 that every run is needed for.
+/// Returns the parts of section 6 that need all runs.
 pub fn parts(scenarios: &[Scenario], runs: &[Run]) -> Vec<Part> {
     vec![
         affinity::part(runs),
@@ -27,7 +27,7 @@ pub fn parts(scenarios: &[Scenario], runs: &[Run]) -> Vec<Part> {
     ]
 }
 
-/// A change in percent against the published one.
+/// Compares a change in percent with the published one.
 pub fn percentage(what: &str, published: f64, ours: Draws) -> Claim {
     let here = match ours.n {
         0 | 1 => format!("{:+.1} %", ours.mean),
@@ -38,17 +38,17 @@ pub fn percentage(what: &str, published: f64, ours: Draws) -> Claim {
     Claim::new(what, format!("{published:+} %"), here, verdict)
 }
 
-/// A number that nothing is drawn for.
+/// Wraps a number that does not depend on random numbers.
 pub fn one(value: f64) -> Draws {
     Draws::of([value])
 }
 
-/// A statement that holds or does not.
+/// Claims a statement that holds or does not.
 pub fn statement(what: &str, ours: String, holds: bool) -> Claim {
     Claim::new(what, "yes", ours, Verdict::of_sentence(holds, "the numbers here say otherwise"))
 }
 
-/// A statement that numbers of ours are alike, each pair with what it is of.
+/// Claims that our numbers are alike, each pair with its name.
 pub fn likeness(what: &str, ours: String, pairs: &[(&str, f64, f64)]) -> Claim {
     let verdicts: Vec<(&str, Verdict)> =
         pairs.iter().map(|(of, one, other)| (*of, Verdict::of_likeness(*one, *other))).collect();
@@ -59,7 +59,7 @@ pub fn likeness(what: &str, ours: String, pairs: &[(&str, f64, f64)]) -> Claim {
     Claim::new(what, "yes", ours, verdict)
 }
 
-/// What the mean over runs is in each draw.
+/// Returns the mean over runs, for each draw.
 fn mean(runs: &[Run], value: Value, is_meant: impl Fn(&Run) -> bool) -> Draws {
     let meant: Vec<&Run> = runs.iter().filter(|run| is_meant(run)).collect();
     let n_draws = meant.iter().map(|run| run.n_draws()).max().unwrap_or(0);
@@ -67,13 +67,13 @@ fn mean(runs: &[Run], value: Value, is_meant: impl Fn(&Run) -> bool) -> Draws {
     Draws::of((0..n_draws).map(in_draw))
 }
 
-/// Each name with its value, to so many digits.
+/// Formats each name with its value, to `n_digits` digits.
 fn words(names: [&str; 4], values: [Draws; 4], n_digits: usize) -> String {
     let all = names.iter().zip(values).map(|(name, value)| format!("{name} {}", value.shown(n_digits)));
     all.collect::<Vec<_>>().join(", ")
 }
 
-/// Fairness and makespan of each, side by side.
+/// Makes a figure of fairness and makespan of each policy, side by side.
 fn both(name: &str, title: &str, x_label: &str, names: [&str; 4], values: [[Draws; 4]; 2]) -> Figure {
     let [fairness, makespan] = values.map(|values| values.map(|value| value.mean).to_vec());
     Figure {
@@ -88,7 +88,7 @@ fn both(name: &str, title: &str, x_label: &str, names: [&str; 4], values: [[Draw
     }
 }
 
-/// How much the choice at one level may change, the other being given.
+/// Shows the effect of the choice at one level, the other being fixed.
 fn effects(runs: &[Run]) -> Part {
     let n_scenarios = runs.iter().map(|run| run.scenario + 1).max().unwrap_or(0);
     let spread = |meant: Vec<&Run>, value: Value| {

@@ -10,7 +10,7 @@ use super::{
     BEST, EFFICIENCY, FAIRNESS, SECONDS, Value, both, likeness, mean, percentage, statement, words,
 };
 
-/// Means that differ by no more are called even.
+/// Means that differ by at most this much count as equal.
 const EVEN: f64 = 0.001;
 
 pub(super) fn part(scenarios: &[Scenario], runs: &[Run]) -> Part {
@@ -72,7 +72,7 @@ fn on_average(fair: [Draws; 4], quick: [Draws; 4]) -> Vec<Claim> {
     ]
 }
 
-/// MAF against Random with PA-RR, scenario by scenario, in each draw.
+/// Compares MAF with Random, both with PA-RR, scenario by scenario, in each draw.
 fn against_random(n_scenarios: usize, runs: &[Run]) -> Vec<Claim> {
     let gains = |value: Value, sign: f64, draw: usize| -> Vec<f64> {
         let gain = |scenario: usize| {

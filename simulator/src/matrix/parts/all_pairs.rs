@@ -1,4 +1,4 @@
-//! All-pairs: the four policies at several scales, with files dealt evenly or at random, with and without cache.
+//! All-pairs: the policies at several scales, with files dealt evenly or at random, with and without cache.
 
 use scheduler::policy::stealing::Stealing;
 
@@ -12,10 +12,10 @@ use crate::{
     report::{Claim, Effort, Figure, Listing, Part, Progress, Shape as Drawing, Verdict, verdict::Side},
 };
 
-/// For all-pairs tt doubles after each move.
+/// In all-pairs tt doubles after each move.
 const FLDS: Stealing = Stealing::Flds { t_percent: 50, tt_ms: 10_000, is_adaptive: true };
 const POLICIES: [Stealing; 5] = [FLDS, RLDS, MDL, MLB, Stealing::Lend];
-/// Two policies are called equal when they differ by less.
+/// Two policies that differ by less than this count as equal.
 const TIE: f64 = 0.01;
 
 struct Point {
@@ -26,7 +26,7 @@ struct Point {
     outcome: Outcome,
 }
 
-/// Runs of all combinations, to be asked for one.
+/// The runs of all combinations.
 struct Points(Vec<Point>);
 
 impl Points {
@@ -137,7 +137,7 @@ fn claims(points: &Points, scales: &[u64], effort: Effort) -> Vec<Claim> {
     ]
 }
 
-/// FLDS > MDL > MLB, at every scale.
+/// Claims FLDS > MDL > MLB, at every scale.
 fn order(points: &Points, scales: &[u64], placement: Placement) -> Claim {
     let all =
         |n_cores: u64| [FLDS, MDL, MLB].map(|policy| points.at(n_cores, policy, placement, true).efficiency);

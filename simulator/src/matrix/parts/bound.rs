@@ -11,7 +11,7 @@ use crate::{
     report::{Cell, Claim, Effort, Figure, Listing, Part, Progress, Shape as Drawing, Verdict},
 };
 
-/// Lines that differ by no more are not to be told apart on a logarithmic axis.
+/// Lines that differ by at most this much cannot be distinguished on a logarithmic axis.
 const COINCIDES: f64 = 0.02;
 const WHY: &str = "eq. 1 lets every task wait 24.975 s: a bag of tasks would end after 25 s where each core has \
     50 s of work, and a chain of ten would wait ten times. The waits and data rates behind the printed numbers \
@@ -75,7 +75,7 @@ fn text(at_128k: Option<&[Bounds; 4]>) -> String {
     )
 }
 
-/// `None`: not run at that size.
+/// Makes the claims. `None`: not run at that size.
 fn claims(bounds: Option<&[Bounds; 4]>) -> Vec<Claim> {
     let numbers = (0..SHAPES.len()).map(|at| {
         let published = BOUND_128K[at];
@@ -107,7 +107,7 @@ fn order(bounds: Option<&[Bounds; 4]>) -> Claim {
     Claim::new(what, "BOT > Pipeline > Fan-Out > Fan-In", ours, verdict)
 }
 
-/// Whether the largest printed bound is one that the cores could reach.
+/// Claims that the cores could reach the largest printed bound.
 fn possible() -> Claim {
     let most = BOUND_128K.iter().fold(0.0_f64, |most, value| most.max(*value));
     let cores_do = N_CORES_128K as f64 / RUN_S;
@@ -157,7 +157,7 @@ fn listing(rows: &[(u64, [Bounds; 4])]) -> Listing {
     }
 }
 
-/// What the published throughputs say of the runs' lengths, for both readings of 128K.
+/// Computes the lengths of runs that follow from the published throughputs, for both readings of 128K.
 fn implied() -> Listing {
     let columns = [
         "workload",
@@ -185,7 +185,7 @@ fn implied() -> Listing {
     }
 }
 
-/// Lines that lie on each other are drawn as one with all their names.
+/// Makes a figure. Lines that coincide are drawn as one with all their names.
 fn figure(name: &str, title: &str, rows: &[(u64, [Bounds; 4])], value: fn(&Bounds) -> f64) -> Figure {
     let line = |at: usize| -> Vec<(f64, f64)> {
         rows.iter().map(|(n_cores, all)| (*n_cores as f64, value(&all[at]))).collect()

@@ -1,4 +1,4 @@
-//! Fan-Out: which policies leave everything on the root's node.
+//! Fan-Out: the policies that leave everything on the root's node.
 
 use scheduler::policy::stealing::Stealing;
 
@@ -16,7 +16,7 @@ use crate::{
 
 const POLICIES: [Stealing; 5] = [MLB, MDL, RLDS, FLDS, Stealing::Lend];
 
-/// The runs of a policy, one a seed.
+/// The runs of a policy, one for each seed.
 struct Runs {
     policy: Stealing,
     outcomes: Vec<Outcome>,
@@ -36,7 +36,7 @@ impl Runs {
         seconds.fold((f64::INFINITY, 0.0), |(low, high), s| (low.min(s), high.max(s)))
     }
 
-    /// Tasks of the busiest node in ratio to the mean.
+    /// Returns the tasks of the busiest node, divided by the mean.
     fn imbalance(&self) -> Draws {
         self.draws(|outcome| outcome.most_to_mean)
     }

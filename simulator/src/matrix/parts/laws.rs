@@ -1,4 +1,4 @@
-//! What beats FLDS: other thresholds, and the policy `lend`, over workloads and seeds.
+//! Policies that beat FLDS: other thresholds, and the policy `lend`, over workloads and seeds.
 
 use scheduler::policy::stealing::Stealing;
 
@@ -15,17 +15,17 @@ use crate::{
 /// MDL's threshold with FLDS's moves: data stay at home unless the queue is long.
 const FLDS_AT_HOME: Stealing = Stealing::Flds { t_percent: 0, tt_ms: 200, is_adaptive: false };
 const POLICIES: [Stealing; 8] = [MLB, MDL, RLDS, FLDS, flds(1000), flds(200), FLDS_AT_HOME, Stealing::Lend];
-/// Runs are called equally long when they differ by less.
+/// Runs that differ by less than this count as equally long.
 const TIE: f64 = 0.005;
 
-/// A column: a workload, and how its files lie.
+/// A column of the table: a workload, and the placement of its files.
 struct Scene {
     name: String,
     shape: Shape,
     placement: Placement,
 }
 
-/// `seconds[scene][policy][seed]`.
+/// Seconds of runs: `seconds[scene][policy][seed]`.
 type Seconds = Vec<Vec<Vec<f64>>>;
 
 pub(in crate::matrix) fn part(effort: Effort, seed: u64, progress: &dyn Progress) -> Part {
@@ -78,12 +78,12 @@ fn run(scenes: &[Scene], n_cores: u64, n_files: u64, seeds: &[u64], progress: &d
     seconds.chunks(seeds.len() * POLICIES.len()).map(of_scene).collect()
 }
 
-/// As in the tables: FLDS's thresholds where they are not the paper's.
+/// Returns the name for tables: with FLDS's thresholds where they are not the paper's.
 fn policy_name(policy: Stealing) -> String {
     if policy == FLDS_AT_HOME { "FLDS, t 0, tt 0.2 s".into() } else { name(policy) }
 }
 
-/// In how many runs `lend` was quicker than another, and slower, by more than a tie.
+/// Returns in how many runs `lend` was quicker than another policy, and slower, by more than a tie.
 fn compared(seconds: &Seconds, scene: usize, other: usize) -> (usize, usize) {
     let lend = &seconds[scene][POLICIES.len() - 1];
     let count = |is: fn(f64, f64) -> bool| {
@@ -92,7 +92,8 @@ fn compared(seconds: &Seconds, scene: usize, other: usize) -> (usize, usize) {
     (count(|lend, other| lend < other * (1.0 - TIE)), count(|lend, other| lend > other * (1.0 + TIE)))
 }
 
-/// Sentences from the numbers: against FLDS as published, and against the best of the others.
+/// Returns sentences made of the numbers: `lend` compared with FLDS as published, and with the best of the
+/// others.
 fn verdict(scenes: &[Scene], seconds: &Seconds) -> String {
     let n_seeds = seconds[0][0].len();
     let against = |other: usize| {

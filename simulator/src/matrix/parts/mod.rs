@@ -1,4 +1,4 @@
-//! The report's parts, a file each, and what they have in common.
+//! The report's parts, one file each, and their common functions.
 
 pub(super) mod all_pairs;
 pub(super) mod bound;
@@ -19,7 +19,7 @@ use crate::{
     report::{Cell, Draws, Progress, Verdict},
 };
 
-/// What the simulation chooses, for the reports' texts.
+/// The settings of the simulation, for the reports' texts.
 const SETTING: &str = "Two threads a node, 125 MB/s into each node (not published: chosen, so that t = 0.5 \
     parts light data from heavy), 0.5 ms a message, 1 ms to dispatch a task, fetched data are kept. A task runs \
     0 to 100 ms and writes 0 to 10 MB, both drawn evenly; it is expected to run 50 ms.";
@@ -27,14 +27,14 @@ const SETTING: &str = "Two threads a node, 125 MB/s into each node (not publishe
 const MLB: Stealing = Stealing::Mlb;
 const MDL: Stealing = Stealing::Mdl;
 const RLDS: Stealing = Stealing::Rlds { t_percent: 50 };
-/// With the tt of the paper's measurements.
+/// FLDS with the tt of the paper's measurements.
 const FLDS: Stealing = flds(10_000);
 
 const fn flds(tt_ms: u64) -> Stealing {
     Stealing::Flds { t_percent: 50, tt_ms, is_adaptive: false }
 }
 
-/// As the paper writes it.
+/// Returns the name that the paper uses.
 fn name(policy: Stealing) -> String {
     match policy {
         Stealing::None => "none".into(),
@@ -47,18 +47,18 @@ fn name(policy: Stealing) -> String {
     }
 }
 
-/// A machine of so many cores, two a node.
+/// Makes a machine of `n_cores` cores, two for each node.
 fn machine(n_cores: u64, policy: Stealing) -> Setting {
     let setting = Setting::default();
     Setting { policy, n_nodes: (n_cores / u64::from(setting.n_threads)) as u32, ..setting }
 }
 
-/// With 1000 tasks for each core.
+/// Makes a workload with 1000 tasks for each core.
 fn workload(shape: Shape, n_cores: u64, seed: u64) -> Workload {
     Workload { shape, n_tasks: n_cores * TASKS_PER_CORE, seed }
 }
 
-/// Runs all of them, those with most tasks first, so that no core is left with a long one at the end.
+/// Runs all workloads, the ones with most tasks first, so that no core has a long one alone at the end.
 fn run_all(runs: &[(Workload, Setting)], progress: &dyn Progress) -> Vec<Outcome> {
     let mut order: Vec<usize> = (0..runs.len()).collect();
     order.sort_by_key(|at| std::cmp::Reverse(runs[*at].0.n_tasks));
@@ -72,7 +72,7 @@ fn mean(values: impl IntoIterator<Item = f64>) -> f64 {
     Draws::of(values).mean
 }
 
-/// Why a claim is not looked at with little effort.
+/// Returns the reason why a claim is not checked with little effort.
 fn only_full(what: &str) -> Verdict {
     Verdict::not_run(format!("{what} only with the full effort"))
 }

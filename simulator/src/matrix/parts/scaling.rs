@@ -1,4 +1,4 @@
-//! Table 4 and its figures: DAWS against the bound over scales.
+//! Table 4 and its figures: DAWS compared with the bound over scales.
 
 use scheduler::policy::stealing::Stealing;
 
@@ -17,13 +17,13 @@ use crate::{
 
 const POLICIES: [Stealing; 2] = [FLDS, Stealing::Lend];
 
-/// One run beside its bound.
+/// One run and its bound.
 struct Point {
     n_cores: u64,
     at_shape: usize,
     policy: Stealing,
     outcome: Outcome,
-    /// Seconds that no schedule is below, in ratio to the seconds that it took.
+    /// The lower bound of the seconds divided by the seconds of the run.
     ratio: f64,
 }
 
@@ -91,7 +91,7 @@ fn points(scales: &[u64], n_cores_lend: u64, seed: u64, progress: &dyn Progress)
     places.into_iter().zip(outcomes).map(point).collect()
 }
 
-/// Why the paper's 131,072 cores are not simulated, and what the last steps show of it.
+/// Returns the reason why the paper's 131,072 cores are not simulated, and the change in the last steps.
 fn why_no_larger(points: &[Point], scales: &[u64]) -> String {
     let [.., before, largest] = scales else { return String::new() };
     let ratio = |n_cores: u64, at: usize| {

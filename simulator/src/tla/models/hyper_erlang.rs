@@ -1,31 +1,31 @@
-//! Hyper-Erlang distributions of common order: one of two rates by lot, then the sum of so many exponential
-//! stages at that rate.
+//! Hyper-Erlang distributions of common order: one of two rates is chosen at random; the value is the sum of
+//! a number of exponential stages at that rate.
 
 use scheduler::rng::Rng;
 
 use crate::draw;
 
-/// More stages are not tried.
+/// The largest number of stages that is tried.
 const N_STAGES_MAX: u32 = 64;
 
 /// Two branches with the same number of stages.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HyperErlang {
-    /// Of each branch.
+    /// Number of stages of each branch.
     pub n_stages: u32,
-    /// Of the first branch.
+    /// Probability of the first branch.
     pub probability: f64,
     /// Mean of one stage in each branch.
     pub stage_means: [f64; 2],
 }
 
 impl HyperErlang {
-    /// With these first three moments about zero, and as few stages as will do (Johnson and Taaffe, 1989).
-    /// `None`: there is none of up to 64 stages, as for what hardly varies.
+    /// Finds a distribution with these first three moments about zero and as few stages as possible (Johnson
+    /// and Taaffe, 1989). `None`: there is none of up to 64 stages, as for values that hardly vary.
     pub fn with_moments([first, second, third]: [f64; 3]) -> Option<HyperErlang> {
         (1..=N_STAGES_MAX).find_map(|n_stages| {
             let n = f64::from(n_stages);
-            // What is left are the moments of a distribution on the two stage means.
+            // The remaining factors are the moments of a distribution on the two stage means.
             let [a, b, c] = [first / n, second / (n * (n + 1.0)), third / (n * (n + 1.0) * (n + 2.0))];
             let variance = b - a * a;
             let sum = (c - a * b) / variance;
@@ -42,14 +42,14 @@ impl HyperErlang {
         })
     }
 
-    /// One draw.
+    /// Draws a value.
     pub fn draw(&self, luck: &mut Rng) -> f64 {
         let branch = usize::from(draw::uniform(luck) >= self.probability);
         let stages: f64 = (0..self.n_stages).map(|_| draw::exponential(luck)).sum();
         self.stage_means[branch] * stages
     }
 
-    /// The moment about zero of this order.
+    /// Returns the moment about zero of this order.
     pub fn moment(&self, order: u32) -> f64 {
         let rising: f64 = (0..order).map(|k| f64::from(self.n_stages + k)).product();
         let [large, small] = self.stage_means.map(|mean| mean.powi(order as i32));
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn three_moments_are_met() {
-        // Far apart; nearly exponential; hardly varying; not at all.
+        // Values far apart; nearly exponential; hardly varying; constant.
         for (moments, n_stages) in
             [([1.0, 10.0, 300.0], Some(1)), ([1.0, 2.1, 7.0], Some(1)), ([10.0, 104.0, 1130.0], Some(26))]
         {

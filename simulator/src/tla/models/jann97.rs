@@ -1,8 +1,8 @@
 //! Jann, Pattnaik, Franke, Wang, Skovira and Riordan, "Modeling of Workload in MPPs" (JSSPP 1997): sizes are
-//! divided into ranges by powers of two, and each range has its own hyper-Erlang distributions of runtimes and of
-//! gaps between arrivals, with the first three moments of a log.
+//! divided into ranges by powers of two, and each range has its own hyper-Erlang distributions of runtimes
+//! and of gaps between arrivals, with the first three moments of a log.
 //!
-//! The paper's table of parameters, for 322 nodes of the CTC SP2, could not be had. The method is applied to
+//! The paper's table of parameters, for 322 nodes of the CTC SP2, was not available. The method is applied to
 //! moments that we took from another log: NASA Ames iPSC/860, October to December 1993, 18,066 jobs of the
 //! cleaned version in the Parallel Workloads Archive (Bill Nitzberg, Dror Feitelson).
 
@@ -47,7 +47,7 @@ pub(super) fn generate(n_jobs: usize, n_cores: u64, seed: u64) -> Workload {
     Workload::new((0..n_jobs).map_while(|_| next(&mut streams)).collect())
 }
 
-/// The jobs of one range.
+/// The stream of jobs of one range.
 struct Stream {
     cores: u64,
     runtime: HyperErlang,
@@ -57,7 +57,7 @@ struct Stream {
 }
 
 impl Stream {
-    /// `None`: there is no such distribution; not so for the ranges above.
+    /// Makes the stream. `None`: there is no such distribution; this does not happen for the ranges above.
     fn new(range: &Range, seed: u64) -> Option<Stream> {
         let (runtime, gap) =
             (HyperErlang::with_moments(range.runtime)?, HyperErlang::with_moments(range.gap)?);

@@ -1,5 +1,5 @@
-//! Lublin and Feitelson, "The Workload on Parallel Supercomputers: Modeling the Characteristics of Rigid Jobs"
-//! (JPDC 63, 2003), one type of job, with the parameters of that paper.
+//! Lublin and Feitelson, "The Workload on Parallel Supercomputers: Modeling the Characteristics of Rigid
+//! Jobs" (JPDC 63, 2003), one type of job, with the parameters of that paper.
 
 use scheduler::rng::Rng;
 
@@ -8,7 +8,8 @@ use crate::draw;
 
 const SERIAL: f64 = 0.244;
 const POWER_OF_TWO: f64 = 0.576;
-/// Of the logarithm of sizes: the least, how far the middle is below the most, the share below the middle.
+/// Of the logarithm of sizes: the least, the distance of the middle below the largest, the part below the
+/// middle.
 const SIZE_LEAST: f64 = 0.8;
 const SIZE_MIDDLE_BELOW: f64 = 2.5;
 const SIZE_BELOW_MIDDLE: f64 = 0.86;
@@ -16,7 +17,7 @@ const SIZE_BELOW_MIDDLE: f64 = 0.86;
 /// Shape and scale of the logarithm of runtimes, short ones and long ones.
 const SHORT: (f64, f64) = (4.2, 0.94);
 const LONG: (f64, f64) = (312.0, 0.03);
-/// The share of short ones falls with size.
+/// The part of short jobs falls with size.
 const SHORT_SLOPE: f64 = -0.0054;
 const SHORT_AT_ZERO: f64 = 0.78;
 const LOG_RUNTIME_MAX: f64 = 12.0;
@@ -24,7 +25,7 @@ const LOG_RUNTIME_MAX: f64 = 12.0;
 /// Shape and scale of the logarithm of gaps between arrivals.
 const GAP: (f64, f64) = (10.2303, 0.4871);
 const LOG_GAP_MAX: f64 = 13.0;
-/// Shape and scale of arrivals over the day, in buckets after midnight, from the first of them to a day later.
+/// Shape and scale of arrivals over the day, in buckets after midnight, from the first bucket to a day later.
 const DAY: (f64, f64) = (8.1737, 3.9631);
 const BUCKETS_A_DAY: usize = 48;
 const FIRST_BUCKET: usize = 22;
@@ -60,14 +61,14 @@ fn size(n_cores: u64, luck: &mut Rng) -> u64 {
     (log_size.exp2().round() as u64).clamp(1, n_cores)
 }
 
-/// Whole seconds, at least one.
+/// Draws a runtime in whole seconds, at least one.
 fn runtime(cores: u64, luck: &mut Rng) -> f64 {
     let share = (SHORT_SLOPE * cores as f64 + SHORT_AT_ZERO).clamp(0.0, 1.0);
     let kind = if draw::uniform(luck) < share { SHORT } else { LONG };
     log_gamma(kind, LOG_RUNTIME_MAX, luck).floor().max(1.0)
 }
 
-/// What has a logarithm of this gamma distribution, below this.
+/// Draws a value whose logarithm has this gamma distribution and is at most `most`.
 fn log_gamma((shape, scale): (f64, f64), most: f64, luck: &mut Rng) -> f64 {
     loop {
         let logarithm = scale * draw::gamma(shape, luck);
@@ -77,10 +78,10 @@ fn log_gamma((shape, scale): (f64, f64), most: f64, luck: &mut Rng) -> f64 {
     }
 }
 
-/// Stretches time at night and presses it together by day; a whole day stays as long as it is.
+/// Stretches time at night and compresses it by day; a whole day keeps its length.
 struct Day {
     weights: [f64; BUCKETS_A_DAY],
-    /// Buckets since the first day's midnight, and how much of the weight of the current one is used up.
+    /// Buckets since the first day's midnight, and the used part of the weight of the present one.
     bucket: usize,
     used: f64,
 }
@@ -100,7 +101,7 @@ impl Day {
         Day { weights: weights.map(|weight| weight / mean), bucket: FIRST_BUCKET, used: 0.0 }
     }
 
-    /// The time, in whole seconds, after a gap of so many seconds of even time.
+    /// Returns the time, in whole seconds, after a gap of `gap` seconds of uniform time.
     fn after(&mut self, gap: f64) -> f64 {
         self.used += gap / BUCKET_SECONDS;
         while self.used >= self.weight() {
@@ -119,7 +120,8 @@ impl Day {
 mod tests {
     use super::super::super::workload::Job;
 
-    /// Statistics of a log that the authors' own generator made: 10,000 jobs on 256 nodes.
+    /// The expected values are statistics of a log that the authors' own generator made: 10,000 jobs on 256
+    /// nodes.
     #[test]
     fn jobs_are_like_those_of_the_authors_generator() {
         let workload = super::generate(40_000, 256, 1);
@@ -137,7 +139,7 @@ mod tests {
         let duration = jobs[jobs.len() - 1].submitted_at - jobs[0].submitted_at;
         // The mean of gaps is 796; their heavy tail makes it vary.
         near(duration / jobs.len() as f64, 770.7, 80.0);
-        // More comes in the early afternoon than at night.
+        // More jobs arrive in the early afternoon than at night.
         let by_hour =
             |hour: u64| jobs.iter().filter(|job| job.submitted_at as u64 / 3600 % 24 == hour).count();
         assert!(by_hour(14) > 5 * by_hour(4), "{} and {}", by_hour(14), by_hour(4));

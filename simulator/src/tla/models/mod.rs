@@ -1,5 +1,5 @@
-//! Models of what supercomputers are asked to do. Only proportions matter here: runtimes are scaled to the load
-//! that is asked for.
+//! Models of the workloads of supercomputers. Only proportions matter here: runtimes are scaled to the
+//! requested load.
 
 pub mod feitelson96;
 pub mod hyper_erlang;
@@ -8,7 +8,7 @@ pub mod lublin99;
 
 use super::workload::Workload;
 
-/// The models that the paper generates workloads with.
+/// The models with which the paper generates workloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Model {
     /// See `lublin99.rs`.
@@ -20,7 +20,7 @@ pub enum Model {
 }
 
 impl Model {
-    /// So many jobs of at most so many processors; the same for the same seed.
+    /// Generates `n_jobs` jobs of at most `n_cores` processors; the same for the same seed.
     pub fn generate(self, n_jobs: usize, n_cores: u64, seed: u64) -> Workload {
         match self {
             Model::Lublin99 => lublin99::generate(n_jobs, n_cores, seed),

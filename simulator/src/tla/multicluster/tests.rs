@@ -1,4 +1,4 @@
-//! Against a simulation that was written anew, on a generated log.
+//! Comparisons with an independent simulation, on a generated log.
 
 use scheduler::policy::placement::{Placement, Tla};
 
@@ -8,7 +8,7 @@ fn clusters(cores: u64, speeds: &[f64]) -> Vec<Cluster> {
     speeds.iter().map(|speed| Cluster { cores, speed: *speed }).collect()
 }
 
-/// All policies by brute force: everything is asked of a list of what runs, at every instant.
+/// All policies by brute force: a list of running jobs is searched at every instant.
 struct Slow<'a> {
     clusters: &'a [Cluster],
     jobs: &'a [Job],
@@ -22,7 +22,7 @@ impl Slow<'_> {
         clusters.iter().enumerate().map(|(at, cluster)| cluster.cores - used(at)).collect()
     }
 
-    /// The fastest, ties to the first.
+    /// Returns the fastest cluster with room, ties to the first.
     fn fastest(&self, free: &[u64], cores: u64) -> Option<usize> {
         let with_room = (0..free.len()).filter(|at| free[*at] >= cores);
         let speed = |at: usize| self.clusters[at].speed;
@@ -85,7 +85,7 @@ impl Slow<'_> {
         })
     }
 
-    /// ATT and AQL.
+    /// Returns ATT and AQL.
     fn run(mut self, policy: &str) -> (f64, f64) {
         let mut instants: Vec<f64> = self.jobs.iter().map(|job| job.submitted_at).collect();
         let (mut turnaround, mut waited, mut n_started, mut last) = (0.0, 0.0, 0, 0.0);
@@ -130,7 +130,7 @@ fn a_generated_log_runs_as_by_brute_force() {
             }
         }
     }
-    // The policies do differ there.
+    // The policies differ in their results.
     seen.sort_by(f64::total_cmp);
     seen.dedup();
     assert!(seen.len() >= 13, "{seen:?}");

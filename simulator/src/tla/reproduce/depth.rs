@@ -1,4 +1,4 @@
-//! How far TLA looks: simulation depth, allocation depth, and how often depth matters.
+//! The depth of TLA: simulation depth, allocation depth, and how often depth matters.
 
 use std::num::NonZeroU32;
 
@@ -20,7 +20,7 @@ use crate::{
 
 const LOAD: f64 = 0.75;
 const HETEROGENEITY: f64 = 0.1;
-/// Simulation depths; 0 stands for all that wait.
+/// Simulation depths; 0 stands for all waiting requests.
 const DEPTHS: [u32; 11] = [1, 2, 5, 10, 20, 40, 80, 160, 320, 640, 0];
 const ALLOCATION_DEPTHS: [u32; 5] = [1, 2, 4, 8, 16];
 const DEPTH_OF_CLAIM: u32 = 160;
@@ -106,7 +106,7 @@ fn claims(depths: &[Draws], (n_differing, n_scored): (u64, u64)) -> Vec<Claim> {
     ]
 }
 
-/// Average turnaround times, over the speed vectors.
+/// Returns average turnaround times, over the speed vectors.
 pub fn times(
     source: &Source,
     size: Size,
@@ -127,7 +127,8 @@ pub fn times(
         .collect()
 }
 
-/// Decisions at high load that depth 1 would make otherwise, and all that were made by simulation.
+/// Returns the number of decisions at high load that differ with depth 1, and of all decisions made by
+/// simulation.
 fn differing(source: &Source, seed: u64) -> (u64, u64) {
     let workload = source.workload.at_load(1.0, source.n_cores());
     let Some(clusters) = clusters(source, HETEROGENEITY, 0, seed) else { return (0, 0) };

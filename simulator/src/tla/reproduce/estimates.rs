@@ -1,4 +1,4 @@
-//! What wrong estimates cost: the f-model.
+//! The cost of wrong estimates: the f-model.
 
 use scheduler::policy::placement::Placement;
 
@@ -14,7 +14,7 @@ use crate::{
 
 const LOAD: f64 = 0.75;
 const HETEROGENEITY: f64 = 0.1;
-/// Largest estimate over runtime.
+/// Largest quotient of estimate and runtime.
 const FACTORS: [f64; 11] = [1.0, 1.25, 1.5, 1.75, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 1024.0];
 
 pub fn part(source: &Source, size: Size, seed: u64, progress: &dyn Progress) -> Part {
@@ -27,7 +27,7 @@ pub fn part(source: &Source, size: Size, seed: u64, progress: &dyn Progress) -> 
         let [bf, ff, ai2] = POLICIES.map(|(_, policy)| turnaround(&misjudged, &clusters, policy));
         Some([bf, ff, ai2, turnaround(&misjudged, &clusters, Placement::Tla(tla()))])
     });
-    // By factor, the means over vectors.
+    // The means over vectors, by factor.
     let times: Vec<[Draws; 4]> = all
         .chunks(size.n_sweep_vectors as usize)
         .map(|of_one| std::array::from_fn(|n| Draws::of(of_one.iter().flatten().map(|times| times[n]))))

@@ -5,18 +5,18 @@ use scheduler::policy::placement::{Branch, Platform, Request, Running, Scene, Tl
 use super::runs::mean;
 use crate::report::{Cell, Claim, Listing, Part, Verdict};
 
-/// Table 1: turnarounds of jobs 1 to 4, with the first on A and on B.
+/// Table 1: turnarounds of jobs 1 to 4, with the first job on A and on B.
 const TURNAROUNDS: [[f64; 4]; 2] = [[10.0, 10.0, 11.0, 9.0], [15.0, 5.0, 6.0, 6.0]];
-/// Their means.
+/// The means of these turnarounds.
 const MEANS: [f64; 2] = [10.0, 8.0];
-/// Figure 9, where the second running job ends at 1.
+/// The means in figure 9, where the second running job ends at 1.
 const MEANS_EARLY: [f64; 2] = [7.75, 8.25];
 const CLUSTERS: [&str; 2] = ["A", "B"];
 /// When the second running job ends: planned, and in figure 9.
 const ENDS_AT: f64 = 5.0;
 const ENDS_EARLY_AT: f64 = 1.0;
 
-/// Turnarounds with the first job on A and on B, and where TLA puts it.
+/// Returns the turnarounds with the first job on A and on B, and the cluster that TLA chooses.
 fn run(second_ends_at: f64) -> ([Vec<f64>; 2], usize) {
     let request = |(cores, submitted_at, runtime)| Request { cores, submitted_at, runtime };
     let waiting = [(3, -5.0, 10.0), (6, -4.0, 2.0), (2, -2.0, 8.0), (7, -2.0, 2.0)].map(request);

@@ -1,4 +1,4 @@
-//! How the simulation within TLA places jobs (figure 12), and what it makes small.
+//! The placement of jobs within the simulation of TLA (figure 12), and its metric.
 
 use scheduler::policy::placement::{Inner, Metric, Placement, Tla};
 
@@ -65,7 +65,7 @@ pub fn part(source: &Source, size: Size, seed: u64, progress: &dyn Progress) -> 
     }
 }
 
-/// The least and the largest of some times.
+/// Returns the least and the largest of some times.
 fn extremes(times: &[Draws]) -> (Draws, Draws) {
     let of = |is_better: fn(f64, f64) -> bool| {
         times.iter().copied().reduce(|a, b| if is_better(b.mean, a.mean) { b } else { a }).unwrap_or_default()
@@ -73,7 +73,7 @@ fn extremes(times: &[Draws]) -> (Draws, Draws) {
     (of(|a, b| a < b), of(|a, b| a > b))
 }
 
-/// Both metrics when either is made small.
+/// Returns both metrics if either is minimized.
 fn metrics(source: &Source, seed: u64) -> Listing {
     let workload = source.workload.at_load(0.75, source.n_cores());
     let clusters = clusters(source, 0.1, 0, seed).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The tables and figures of paper 001, run anew.
+//! The reproduction of the tables and figures of paper 001.
 
 mod depth;
 mod estimates;
@@ -14,17 +14,17 @@ use std::path::Path;
 use super::swf;
 use crate::report::{Effort, Progress, Report};
 
-/// The paper's tables and figures with the workloads that its models generate.
+/// Reproduces the paper's tables and figures with the workloads that its models generate.
 pub fn reproduce(effort: Effort, seed: u64, progress: &dyn Progress) -> Report {
     report(effort, seed, progress, Vec::new())
 }
 
-/// The same, and table 4 for all logs of a folder too: files whose names end in `.swf` or `.swf.gz`, in the
-/// order of their names. Those of the paper are told by their names: `SDSC-SP2…` is taken for A, `ANL-Intrepid…`
-/// for B and `DAS2…` for C.
+/// Reproduces the same, and table 4 for all logs of a directory: files with names that end in `.swf` or
+/// `.swf.gz`, in the order of their names. The paper's logs are recognized by their names: `SDSC-SP2…` is A,
+/// `ANL-Intrepid…` is B and `DAS2…` is C.
 ///
 /// # Errors
-/// The folder or a log cannot be read; told with file, line and field.
+/// The directory or a log cannot be read; the error names file, line and field.
 pub fn reproduce_with_logs(
     effort: Effort,
     seed: u64,

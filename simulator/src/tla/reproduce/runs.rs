@@ -1,4 +1,4 @@
-//! What is run: on which clusters, by which policies.
+//! Single runs: their clusters and policies.
 
 use scheduler::{
     policy::placement::{Placement, Tla},
@@ -12,11 +12,11 @@ use crate::tla::{
     workload::Workload,
 };
 
-/// The policies of table 4; the last is the paper's.
+/// The policies of table 4 with which TLA is compared; the last, AI2, is from the paper.
 pub const POLICIES: [(&str, Placement); 3] =
     [("BF", Placement::BestFit), ("FF", Placement::FastestFirst), ("AI2", Placement::Ai2)];
 
-/// Clusters of a source with the speeds of this vector; `None`: no such speeds were found.
+/// Returns the clusters of a source with the speeds of this vector; `None`: no such speeds were found.
 pub fn clusters(source: &Source, heterogeneity: f64, vector: u64, seed: u64) -> Option<Vec<Cluster>> {
     let cores = vec![source.cluster_cores; source.n_clusters];
     let numbers = [4, source.n_clusters as u64, heterogeneity.to_bits(), vector];
@@ -24,37 +24,37 @@ pub fn clusters(source: &Source, heterogeneity: f64, vector: u64, seed: u64) -> 
     Some(speeds.into_iter().map(|speed| Cluster { cores: source.cluster_cores, speed }).collect())
 }
 
-/// By this policy. No job of a source is larger than its clusters.
+/// Runs a workload by this policy. No job of a source is larger than its clusters.
 ///
 /// # Panics
-/// One is.
+/// A job is larger.
 pub fn run(workload: &Workload, clusters: &[Cluster], policy: Placement) -> Outcome {
     simulate(workload, clusters, |scene| policy.place(scene))
         .expect("a source has no job larger than its clusters")
 }
 
-/// The average turnaround time by this policy, in seconds.
+/// Returns the average turnaround time by this policy, in seconds.
 pub fn turnaround(workload: &Workload, clusters: &[Cluster], policy: Placement) -> f64 {
     run(workload, clusters, policy).average_turnaround
 }
 
-/// How much shorter the turnaround time by TLA is than the best of the others, in percent.
+/// Returns by how much the turnaround time of TLA is shorter than the best of the others, in percent.
 pub fn improvement(tla: f64, others: &[f64]) -> f64 {
     let best = others.iter().copied().fold(f64::INFINITY, f64::min);
     if best > 0.0 { 100.0 * (1.0 - tla / best) } else { 0.0 }
 }
 
-/// The mean; 0 of none.
+/// Returns the mean; 0 if there is no value.
 pub fn mean(values: impl IntoIterator<Item = f64>) -> f64 {
     let (sum, n) = values.into_iter().fold((0.0, 0_u64), |(sum, n), value| (sum + value, n + 1));
     if n > 0 { sum / n as f64 } else { 0.0 }
 }
 
-/// TLA as the grid runs it.
+/// Returns TLA with the settings of the grid.
 pub fn tla() -> Tla {
     Tla::default()
 }
 
-/// In words, as part texts tell it.
+/// The description of the runs for the texts of parts.
 pub const HOW_IT_RUNS: &str = "Jobs start first come first served without backfilling; improvement is 1 - ATT(TLA) / \
      min(ATT of BF, FF, AI2), each ATT averaged over the speed vectors.";

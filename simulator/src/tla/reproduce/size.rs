@@ -2,16 +2,16 @@
 
 use crate::report::Effort;
 
-/// How much is run.
+/// The numbers of jobs and speed vectors.
 #[derive(Clone, Copy, Debug)]
 pub struct Size {
-    /// Jobs of each workload.
+    /// Number of jobs of each workload.
     pub n_jobs: usize,
-    /// Jobs of the workload of the sweeps.
+    /// Number of jobs of the workload of the sweeps.
     pub n_sweep_jobs: usize,
-    /// Speed vectors for each heterogeneity of table 4.
+    /// Number of speed vectors for each heterogeneity of table 4.
     pub n_vectors: u64,
-    /// Speed vectors for each point of the sweeps.
+    /// Number of speed vectors for each point of the sweeps.
     pub n_sweep_vectors: u64,
 }
 

@@ -13,39 +13,40 @@ use crate::{
     },
 };
 
-/// Processors of each cluster for generated workloads. The paper's for E and F could not be read; chosen alike.
+/// Processors of each cluster for generated workloads. The paper's numbers for E and F could not be read;
+/// chosen equal to D.
 pub const GENERATED_CORES: u64 = 128;
-/// A log is cut after so many jobs.
+/// The number of jobs after which a log is cut.
 const LOG_JOBS_MAX: usize = 50_000;
 
-/// A workload and the clusters that it is run on.
+/// A workload and its clusters.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// Of its row.
+    /// Name of its row.
     pub name: String,
-    /// Where it is from.
+    /// Its origin.
     pub origin: String,
     /// Processors of each cluster.
     pub cluster_cores: u64,
-    /// How many clusters there are.
+    /// Number of clusters.
     pub n_clusters: usize,
-    /// No job is larger than a cluster.
+    /// The workload; no job is larger than a cluster.
     pub workload: Workload,
 }
 
 impl Source {
-    /// The published row of table 4.
+    /// Returns the published row of table 4.
     pub fn row(&self) -> Option<&'static Row> {
         TABLE_4.iter().find(|row| row.name == self.name)
     }
 
-    /// Processors of all clusters.
+    /// Returns the number of processors of all clusters.
     pub fn n_cores(&self) -> u64 {
         self.cluster_cores * self.n_clusters as u64
     }
 }
 
-/// D, E and F.
+/// Returns the workloads D, E and F.
 pub fn generated(size: Size, seed: u64) -> Vec<Source> {
     let of_model = |(letter, model): (&str, Model)| {
         let workload = model.generate(size.n_jobs, GENERATED_CORES, seed);
@@ -57,14 +58,14 @@ pub fn generated(size: Size, seed: u64) -> Vec<Source> {
         .collect()
 }
 
-/// D1 again, as long as the sweeps want it.
+/// Returns D1 with the length for the sweeps.
 pub fn for_sweeps(size: Size, seed: u64) -> Source {
     let workload = Model::Lublin99.generate(size.n_sweep_jobs, GENERATED_CORES, seed);
     let [five, _] = pair("D", "Lublin99", GENERATED_CORES, workload);
     five
 }
 
-/// The same workload on five clusters and on ten.
+/// Returns the same workload on five clusters and on ten.
 fn pair(letter: &str, origin: &str, cluster_cores: u64, workload: Workload) -> [Source; 2] {
     [(1, 5), (2, 10)].map(|(number, n_clusters)| Source {
         name: format!("{letter}{number}"),
@@ -75,7 +76,7 @@ fn pair(letter: &str, origin: &str, cluster_cores: u64, workload: Workload) -> [
     })
 }
 
-/// All logs of a folder.
+/// Reads all logs of a directory.
 pub fn of_folder(folder: &Path, effort: Effort) -> Result<Vec<Source>, Trouble> {
     let unopened = |cause: io::Error| Trouble::Unopened { path: folder.to_owned(), cause };
     let entries: Result<Vec<_>, _> = fs::read_dir(folder).map_err(unopened)?.collect();

@@ -1,4 +1,4 @@
-//! Table 4: how much shorter turnaround times are by TLA than by the best of the others.
+//! Table 4: by how much turnaround times by TLA are shorter than by the best of the other policies.
 
 use super::{
     runs::{HOW_IT_RUNS, POLICIES, clusters, improvement, mean, tla, turnaround},
@@ -14,7 +14,7 @@ use scheduler::policy::placement::Placement;
 
 const LOAD_WORDS: [&str; 3] = ["low", "medium", "high"];
 
-/// One simulation: where it belongs, by position.
+/// One simulation, identified by positions.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     source: usize,
@@ -23,8 +23,8 @@ struct Run {
     vector: u64,
 }
 
-/// Improvements of a source in percent, by load and heterogeneity: of the mean times over the speed vectors, with
-/// the deviation of the improvements by single vectors.
+/// Improvements of a source in percent, by load and heterogeneity: of the mean times over the speed vectors,
+/// with the deviation of the improvements by single vectors.
 type Improvements = [[Draws; 3]; 3];
 
 pub fn part(sources: &[Source], size: Size, seed: u64, progress: &dyn Progress) -> Part {
@@ -40,7 +40,7 @@ pub fn part(sources: &[Source], size: Size, seed: u64, progress: &dyn Progress) 
     }
 }
 
-/// Turnaround times by all policies, those of the table first, TLA last.
+/// Computes the improvements from turnaround times by all policies, those of the table first, TLA last.
 fn improvements(sources: &[Source], size: Size, seed: u64, progress: &dyn Progress) -> Vec<Improvements> {
     let vectors = |heterogeneity: usize| {
         // All vectors of heterogeneity 0 are the same.
@@ -66,7 +66,7 @@ fn improvements(sources: &[Source], size: Size, seed: u64, progress: &dyn Progre
     improvements
 }
 
-/// Source, load and heterogeneity, by position.
+/// Returns all combinations of source, load and heterogeneity, by position.
 fn places(n_sources: usize) -> impl Iterator<Item = (usize, usize, usize)> {
     let of_source =
         |source| (0..3).flat_map(move |load| (0..3).map(move |heterogeneity| (source, load, heterogeneity)));
@@ -80,7 +80,7 @@ fn run(source: &Source, cell: Run, seed: u64) -> Option<[f64; 4]> {
     Some([bf, ff, ai2, turnaround(&workload, &clusters, Placement::Tla(tla()))])
 }
 
-/// A claim for each load of a published row.
+/// Makes a claim for each load of a published row.
 fn row_claims(row: &Row, sources: &[Source], ours: &[Improvements]) -> Vec<Claim> {
     let found = sources.iter().position(|source| source.name == row.name);
     let claim = |load: usize| {
@@ -101,7 +101,7 @@ fn row_claims(row: &Row, sources: &[Source], ours: &[Improvements]) -> Vec<Claim
     (0..3).map(claim).collect()
 }
 
-/// Of the three numbers of a row, each by itself.
+/// Judges each of the three numbers of a row by itself.
 fn judge(published: [f64; 3], ours: [Draws; 3]) -> Verdict {
     let of_one = |n: usize| (format!("SH {}", HETEROGENEITIES[n]), one(published[n], ours[n]));
     Verdict::of_many(&[0, 1, 2].map(of_one))
@@ -111,7 +111,7 @@ fn one(published: f64, ours: Draws) -> Verdict {
     Verdict::of_change(published, ours.mean, 0)
 }
 
-/// What the paper says of the whole table.
+/// Makes the claims about the whole table.
 fn claims_of_all(sources: &[Source], ours: &[Improvements]) -> Vec<Claim> {
     let papers: Vec<(&Source, &Improvements)> =
         sources.iter().zip(ours).filter(|(source, _)| source.row().is_some()).collect();
@@ -149,7 +149,7 @@ fn claims_of_all(sources: &[Source], ours: &[Improvements]) -> Vec<Claim> {
     claims
 }
 
-/// The system load of a workload before it is scaled.
+/// Compares the system load of a workload before it is scaled.
 fn load_before(source: &Source) -> Option<Claim> {
     let (_, published) = LOADS_BEFORE.iter().find(|(name, _)| *name == source.name)?;
     let ours = source.workload.load(source.n_cores());
@@ -163,7 +163,7 @@ fn load_before(source: &Source) -> Option<Claim> {
 }
 
 fn three(numbers: [f64; 3]) -> String {
-    // A rounded -0 is 0.
+    // Rounding may give -0, which becomes 0.
     numbers.map(|number| format!("{:.0}", number.round() + 0.0)).join(" / ")
 }
 
@@ -194,7 +194,7 @@ fn table(sources: &[Source], ours: &[Improvements]) -> Listing {
     }
 }
 
-/// Means over heterogeneities, published beside ours.
+/// Makes the figure of means over heterogeneities, published and ours.
 fn figure(sources: &[Source], ours: &[Improvements]) -> Figure {
     let mut series: Vec<(String, Vec<f64>)> = Vec::new();
     let papers: Vec<(&Row, &Improvements)> =
@@ -245,7 +245,7 @@ fn text(sources: &[Source], size: Size) -> String {
     text
 }
 
-/// Logs of which the paper has no row, as a table.
+/// Formats a table of the logs that have no row in the paper.
 fn of_other_logs(sources: &[Source], ours: &[Improvements]) -> String {
     let others = || sources.iter().zip(ours).filter(|(source, _)| source.row().is_none());
     if others().next().is_none() {
@@ -270,7 +270,7 @@ mod tests {
     use super::{Draws, judge};
     use crate::report::Word;
 
-    /// E1 at medium load, as it came out: the signs hold and nothing else.
+    /// E1 at medium load, as we found it: only the signs hold.
     #[test]
     fn signs_alone_are_no_same_order() {
         let of = |published, ours: [f64; 3]| judge(published, ours.map(|number| Draws::of([number])));

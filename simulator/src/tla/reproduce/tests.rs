@@ -3,7 +3,7 @@ use std::{fs, path::PathBuf};
 use super::{reproduce, reproduce_with_logs};
 use crate::report::{Effort, Report, Source, Word};
 
-/// A folder of its own for each test, gone with it.
+/// A directory of its own for each test, removed with it.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -35,7 +35,7 @@ fn n_not_run(words: &[Word]) -> usize {
 fn the_same_seed_makes_the_same_report_and_its_claims_are_judged() {
     let report = reproduce(Effort::Quick, 1, &());
     assert_eq!(format!("{report:?}"), format!("{:?}", reproduce(Effort::Quick, 1, &())));
-    // The worked example comes out but for the one number that contradicts figure 9, and its mean.
+    // The worked example is reproduced except for the one number that contradicts figure 9, and its mean.
     let example = &report.parts[0].claims;
     let n_exact = example.iter().filter(|claim| claim.verdict.word == Word::Exact).count();
     assert_eq!((n_exact, example.len()), (12, 14));

@@ -1,5 +1,5 @@
-//! Files that come and go with tasks: they take a while, and now and then do not arrive. What becomes of each
-//! transfer is drawn from a stream of its own, so that plans without files go as they did.
+//! Staging: transfers take a while, and now and then fail. The result of each transfer is drawn from a stream
+//! of its own, so that plans without files are unaffected.
 
 use std::collections::BTreeMap;
 
@@ -11,30 +11,31 @@ use super::{
 };
 use crate::auditor::End;
 
-/// Marks the stream of the transfers' luck.
+/// The stream of random numbers for transfers.
 const STREAM: u64 = 0xf11e;
 /// The longest transfer.
 const LONGEST: Span = Span(3_000_000);
-/// Once in so many it fails, after all tries of the agent.
+/// One of this many transfers fails, after all tries of the agent.
 const FAILS: u64 = 15;
 
 /// The transfers of an agent.
 #[derive(Default)]
 pub(super) struct Files {
     n_ever: u64,
-    /// Each with its number, and the execution that left the files, if it is not for one to come.
+    /// Transfers in progress: each with its number, and the execution that left the files, if it is a
+    /// stage-out.
     moving: BTreeMap<TaskId, (u64, Option<usize>)>,
-    /// What has ended well and is not known to the core yet.
+    /// Executions that ended well and for which the core has not yet asked for a stage-out.
     left: BTreeMap<TaskId, usize>,
 }
 
 impl Files {
-    /// An execution has ended well: whether that counts depends on its files.
+    /// Notes an execution that has ended well: whether it counts depends on its files.
     pub(super) fn are_left_by(&mut self, task: TaskId, execution: usize) {
         self.left.insert(task, execution);
     }
 
-    /// Executions whose files have not arrived.
+    /// Returns executions whose files have not arrived.
     pub(super) fn executions(&self) -> Vec<(TaskId, usize)> {
         let moving = self.moving.iter().filter_map(|(task, (_, execution))| Some((*task, (*execution)?)));
         moving.chain(self.left.iter().map(|(task, execution)| (*task, *execution))).collect()
@@ -42,7 +43,7 @@ impl Files {
 }
 
 impl World<'_> {
-    /// The core wants the files that a task left delivered.
+    /// Starts the stage-out that the core wants for a task.
     pub(super) fn files_are_left(&mut self, node: usize, life: u64, task: TaskId) {
         let process = self.nodes[node].process.as_mut();
         let execution = process.and_then(|process| process.files.left.remove(&task));
@@ -92,7 +93,7 @@ impl World<'_> {
         let end = if fails { End::Failure(kind.clone()) } else { End::Success };
         if let Some(auditor) = &mut self.auditor {
             let given = process.given.get(&task).copied().unwrap_or(now);
-            // A task whose files do not come counts as tried.
+            // A task whose inputs do not come counts as tried.
             let execution = match execution {
                 None if fails => Some(auditor.started(task, &held.place, given, now)?),
                 execution => execution,
@@ -106,7 +107,7 @@ impl World<'_> {
         self.pilot_hears(node, life, event)
     }
 
-    /// Files of the task are not wanted any more.
+    /// Stops the transfers of a task.
     pub(super) fn files_are_dropped(&mut self, node: usize, task: TaskId) {
         let now = self.now;
         let held = &mut self.nodes[node];
@@ -114,7 +115,7 @@ impl World<'_> {
         let Some((_, Some(execution))) = process.files.moving.remove(&task) else { return };
         let end = match held.walltime_end.is_some_and(|end| now + MARGIN >= end) {
             true => End::Failure(FailureKind::Walltime),
-            // Its process had ended by itself: it is not with its pilot that it dies, if that one does.
+            // Its process had ended by itself: it does not die with its pilot.
             false => End::Failure(FailureKind::Preempted),
         };
         if let Some(auditor) = &mut self.auditor {

@@ -1,5 +1,6 @@
-//! Pilots that others ask for tasks, at any moment and whoever asks: one of its own platform or of another, one that is
-//! gone, or that never was. What is drawn comes from a stream of its own, so that plans without it go as they did.
+//! Pilots that others ask for tasks, at any moment: a pilot of the same platform or of another one, one that
+//! has left, or one that never existed. Random numbers come from a stream of their own, so that plans without
+//! this are unaffected.
 
 use scheduler::{
     engine::interface::Event,
@@ -17,13 +18,13 @@ use super::{
     Process,
 };
 
-/// Marks the stream of this luck.
+/// The stream of random numbers for this module.
 const STREAM: u64 = 0x9f75;
-/// What pilots fetch in a second from each other.
+/// Bytes per second that pilots fetch from each other.
 const BYTES_PER_S: u64 = 125_000_000;
-/// Once in so many a report says of gifts that they are another one's too.
+/// One of this many reports names a second receiver for given tasks.
 const DOUBLES: u64 = 10;
-/// Once in so many a pilot cannot reach any other, and has the manager ask.
+/// In one of this many cases a pilot cannot reach any other, and lets the manager ask.
 const CUT_OFF: u64 = 4;
 
 impl World<'_> {
@@ -43,7 +44,7 @@ impl World<'_> {
             return Ok(());
         }
         self.is_asked_later(node, life, n + 1);
-        // Who only delivers what another process left runs nothing yet.
+        // A process that only delivers reports of an earlier one runs nothing yet.
         if self.nodes[node].process.as_ref().is_none_or(|process| process.is_heir) {
             return Ok(());
         }
@@ -55,7 +56,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// One of those that are there, most of the time.
+    /// Returns an existing pilot, most of the time.
     fn any_pilot(&self, luck: &mut Rng) -> PilotId {
         let there = self.nodes.iter().filter(|node| !node.is_over());
         let there: Vec<PilotId> = there.filter_map(|node| node.process.as_ref()?.id).collect();
@@ -66,9 +67,9 @@ impl World<'_> {
         }
     }
 
-    /// A faulty pilot gives the same twice.
+    /// Lets a faulty pilot give the same tasks twice.
     pub(super) fn with_gifts_doubled(&self, node: usize, mut report: Report) -> Report {
-        // Pilots of scenarios do nothing wrong unless these say so.
+        // Pilots of scenarios make no mistakes unless the scenario says so.
         if self.scene.is_some() {
             return report;
         }
@@ -81,11 +82,11 @@ impl World<'_> {
         report
     }
 
-    /// Asks as many pilots of the site as the policy says, and the one that has most for half of it; or has the manager
-    /// ask.
+    /// Asks as many pilots of the site as the policy says, and steals half of the tasks of the one with most;
+    /// or lets the manager ask.
     pub(super) fn pilot_hunts(&mut self, node: usize, life: u64) -> Held {
         self.gave = 0;
-        // Beside what the try itself draws of this moment.
+        // The stream differs from that of the attempt itself at this moment.
         let is_cut_off = self.scene.is_none() && self.luck_of_gifts(node, !self.now.0).one_in(CUT_OFF);
         match self.pilot_of(node, life) {
             Some(pilot) if is_cut_off => {
@@ -128,7 +129,7 @@ impl World<'_> {
         self.pilot_hears(victim, life, PilotEvent::AskedFor { thief })
     }
 
-    /// Says who has what tasks read: anybody, and of some tasks nothing is known.
+    /// Tells the core which pilots have the inputs of tasks: random ones, and for some tasks none are known.
     pub(super) fn pilot_looks(&mut self, node: usize, life: u64, job: JobId, tasks: TaskSet) {
         let mut luck = self.luck_of_gifts(node, self.now.0 ^ job.0);
         let mut read = Vec::new();

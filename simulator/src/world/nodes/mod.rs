@@ -1,5 +1,5 @@
-//! Nodes: an agent's process with a live [`PilotCore`], the processes of its tasks, and a spool that
-//! outlives the agent. What the agent's shell does around the core is done here in the same order.
+//! Nodes: an agent's process with a real [`PilotCore`], the processes of its tasks, and a spool that outlives
+//! the agent. The agent's shell around the core is imitated here, with the same order of actions.
 
 mod files;
 mod gifts;
@@ -24,15 +24,15 @@ use scheduler::{
 use super::{Asker, Happening, Held, World, plan::Nature};
 use crate::auditor::{End, Violation, place};
 
-/// What is kept free before the walltime's end, as the agent does.
+/// The time kept free before the walltime's end, as by the agent.
 const MARGIN: Span = Span(5_000_000);
-/// How long a pilot's pull may be parked.
+/// The longest time that a pilot's pull may be parked.
 const POLL_WAIT: Span = Span(20_000_000);
-/// A pilot that is to die, stall or be preempted does so this long after its start, at most.
+/// The longest time from its start until a pilot that is to die, stall or be preempted does so.
 const TROUBLE_WITHIN: Span = Span(60_000_000);
 /// The longest time between a task's SIGTERM and its end.
 const GRACE: Span = Span(2_000_000);
-/// The longest time from a task's end until the core hears of it, while others wait for places.
+/// The longest time from a task's end until the core hears of it, while other tasks wait for slots.
 const HOLD: Span = Span(5_000);
 
 /// One node of a batch job.
@@ -45,15 +45,15 @@ pub(super) struct Node {
     capacity: Resources,
     pub(super) walltime_end: Option<Time>,
     nonce: u64,
-    /// That of the process before, if its spool is there.
+    /// The nonce of the process before, if its spool exists.
     predecessor: Option<u64>,
-    /// Which process of the agent this is; 0: none yet.
+    /// The number of the agent's process; 0: none yet.
     pub(super) life: u64,
     process: Option<Process>,
     spool: BTreeMap<u64, Report>,
-    /// Nothing of it moves before this time.
+    /// None of its processes does anything before this time.
     stalled_until: Time,
-    /// Its agent has ended and is not started again.
+    /// Whether its agent has ended and is not started again.
     is_left: bool,
     is_gone: bool,
 }
@@ -63,30 +63,31 @@ struct Process {
     born: Time,
     id: Option<PilotId>,
     session: Option<u64>,
-    /// Whether it first delivers what the process before it left, under that one's nonce.
+    /// Whether it first delivers reports of the process before, under the nonce of that process.
     is_heir: bool,
     natures: BTreeMap<JobId, (Nature, TaskNeeds)>,
-    /// Which execution of a task, and since when.
+    /// The execution of each running task, and its start.
     running: BTreeMap<TaskId, (usize, Time)>,
-    /// How far each is, where a scenario lets them slow each other down.
+    /// The progress of each task, if a scenario lets tasks slow each other down.
     paces: BTreeMap<TaskId, pace::Pace>,
-    /// The slot of each task that was started, numbered anew for each that waited for none.
+    /// The slot of each started task; a task that waited for none gets a new number.
     slots: BTreeMap<TaskId, u64>,
-    /// Which attempt of it each is.
+    /// The number of each task's attempt.
     attempts: BTreeMap<TaskId, u32>,
     n_slots: u64,
-    /// Tasks that begin when the one in their slot has ended, in order. A slot that is not here is free.
+    /// Tasks that begin when the task in their slot has ended, in order. A slot that is not here is free.
     waiting: BTreeMap<u64, VecDeque<TaskId>>,
-    /// Ends of tasks are told later than they happen, in order: the last one then.
+    /// Ends of tasks reach the core later than they happen, in order: the time of the last one.
     told_at: Time,
-    /// When the manager last gave it a task, by the part that named it; it may hear of that much later.
+    /// When the manager last gave it each task, by the part that named it; the pilot may hear of it much
+    /// later.
     given: BTreeMap<TaskId, Time>,
-    /// The manager's epoch, the question after which parts are numbered anew, and the part's number.
+    /// The manager's epoch, the resync request after which parts are numbered anew, and the part's number.
     newest_part: (u64, u64, u64),
-    /// Files on their way.
+    /// Files in transfer.
     files: files::Files,
     n_farewells: u32,
-    /// When it will be woken next, if that is still to come.
+    /// The next wake-up, if it is still to come.
     alarm: Time,
 }
 
@@ -109,7 +110,7 @@ impl Process {
 }
 
 impl Node {
-    /// Whether its pilot stands still.
+    /// Returns whether its pilot stands still.
     pub(super) fn stands_still(&self, now: Time) -> bool {
         self.stalled_until > now
     }
@@ -118,7 +119,7 @@ impl Node {
         &self.place
     }
 
-    /// Whether its agent has gone for good, or its batch job.
+    /// Returns whether its agent has ended for good, or its batch job.
     pub(super) fn is_over(&self) -> bool {
         self.is_left || self.is_gone
     }
@@ -209,7 +210,8 @@ impl World<'_> {
         }
     }
 
-    /// The living process of that number, unless it is stalled: then `later` comes when it goes on.
+    /// Returns whether the process of that number lives and is not stalled; if it is stalled, `later` happens
+    /// when it goes on.
     fn awake(&mut self, node: usize, life: u64, later: impl FnOnce() -> Happening) -> bool {
         let held = &self.nodes[node];
         if held.life != life || held.process.is_none() {
@@ -223,7 +225,7 @@ impl World<'_> {
         true
     }
 
-    /// The number of the pilot of that process.
+    /// Returns the number of the pilot of that process.
     pub(super) fn pilot_of(&self, node: usize, life: u64) -> Option<PilotId> {
         let held = &self.nodes[node];
         held.process.as_ref().filter(|_| held.life == life)?.id
@@ -235,7 +237,7 @@ impl World<'_> {
         }
     }
 
-    /// Registers: as a new pilot, or as the one before that has left reports, to deliver these first.
+    /// Registers: as a new pilot, or as the process before, which has left reports, to deliver these first.
     pub(super) fn pilot_arrives(&mut self, node: usize, life: u64) {
         if !self.awake(node, life, || Happening::Arriving { node, life }) {
             return;
@@ -295,7 +297,7 @@ impl World<'_> {
                 self.after(span, Happening::Heard { node, life, event });
                 Ok(())
             }
-            // It has left its place to nobody else yet, or must register again: its session has ended.
+            // The manager still expects the process before, or the session has ended: registers again.
             (Asker::Registration { node, life }, Answer::Refused(Refusal::StillThere { .. })) => {
                 self.after(span + Span::from_secs(5), Happening::Arriving { node, life });
                 Ok(())
@@ -324,7 +326,7 @@ impl World<'_> {
         self.auditor.as_mut().map_or(Ok(()), |auditor| auditor.report_acknowledged(pilot, seq))
     }
 
-    /// Sends the oldest report of the process before us; when the manager asks what we hold: that.
+    /// Sends the oldest report of the process before; if the manager requests the holdings, sends them.
     fn deliver_leftover(&mut self, node: usize, life: u64, resync: Option<(u64, u64)>) {
         let held = &self.nodes[node];
         let Some(pilot) = held.process.as_ref().and_then(|process| process.id) else { return };
@@ -367,7 +369,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// What the manager would not take is dropped: its tasks are run again. A new pilot begins.
+    /// Drops the reports that the manager refuses: their tasks are run again. A new pilot begins.
     pub(super) fn leftovers_are_over(&mut self, node: usize, life: u64) {
         let nonce = self.luck.draw();
         let held = &mut self.nodes[node];
@@ -401,7 +403,7 @@ impl World<'_> {
                 )));
             }
             let at = now + due.since(clock);
-            // Among faults it is woken also when it does not ask for it any more, which must harm nothing.
+            // Among faults it is also woken when it does not request that any more, which must do no harm.
             let is_awaited =
                 process.alarm == at || self.scene.is_some() && process.alarm > now && process.alarm < at;
             if !is_awaited {
@@ -445,7 +447,7 @@ impl World<'_> {
             PilotAction::Stage { task } => self.files_are_wanted(node, life, task, None),
             PilotAction::Deliver { task } => self.files_are_left(node, life, task),
             PilotAction::Unstage { task } => self.files_are_dropped(node, task),
-            // What is told then is beside all that decides.
+            // The output sent then has no influence on decisions.
             PilotAction::Show => {}
             PilotAction::Gave { n_tasks, .. } => self.gave = n_tasks,
             PilotAction::Look { job, tasks } => self.pilot_looks(node, life, job, tasks),
@@ -486,7 +488,7 @@ impl World<'_> {
         }
     }
 
-    /// The agent's process is killed; its guard kills the tasks. The site may start it again.
+    /// Kills the agent's process; its guard kills the tasks. The site may start it again.
     pub(super) fn pilot_dies(&mut self, node: usize, life: u64) {
         if self.nodes[node].life != life || !self.end_process(node) {
             return;
@@ -505,7 +507,7 @@ impl World<'_> {
         }
     }
 
-    /// A batch job ends with the last of its agents.
+    /// Ends a batch job with the last of its agents.
     fn agent_is_over(&mut self, node: usize) {
         self.nodes[node].is_left = true;
         let (site, job) = self.nodes[node].batch_job;
@@ -548,7 +550,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// The batch job is over. At the walltime no task may be running any more (rule 4), unless the
+    /// Ends the node with its batch job. At the walltime no task may be running any more (rule 4), unless the
     /// agent was stopped.
     pub(super) fn node_ends(&mut self, node: usize, why: &'static str) -> Held {
         let held = &mut self.nodes[node];
@@ -568,7 +570,7 @@ impl World<'_> {
     }
 }
 
-/// What a report is about, held until it is taken.
+/// Returns the tasks of a report, held until it is taken.
 fn unreported(report: &JobReport) -> HeldTasks {
     HeldTasks { job: report.job, queued: TaskSet::new(), running: TaskSet::new(), unreported: report.tasks() }
 }

@@ -1,5 +1,5 @@
-//! How tasks on one node slow each other down, where a scenario says that they do: whenever one begins or
-//! ends there, the others' ends move.
+//! The mutual slow-down of tasks on one node, if a scenario has it: whenever a task begins or ends there, the
+//! ends of the others move.
 
 use scheduler::{
     ids::TaskId,
@@ -10,19 +10,19 @@ use scheduler::{
 
 use super::super::{Happening, World, course::Course};
 
-/// How far a running task is.
+/// The progress of a running task.
 pub(super) struct Pace {
     pub(super) execution: usize,
     pub(super) application: usize,
     pub(super) cores: u32,
-    /// What it still needs when it has the node for itself, microseconds.
+    /// Microseconds that it still needs when it is alone on the node.
     left_us: f64,
-    /// Of its speed alone.
+    /// Its speed relative to its speed alone.
     rate: f64,
     since: Time,
-    /// When it ends as things are; what was said of another time before is void.
+    /// Its expected end; events for other times are void.
     pub(super) ends_at: Time,
-    /// How long it may run, and until when that is.
+    /// Its time limit, and the time at which that ends.
     limit: Option<(Span, Time)>,
     ending: Ending,
 }
@@ -48,7 +48,7 @@ impl Pace {
         }
     }
 
-    /// From now on it has this rate: when and how it ends then.
+    /// Sets its rate; returns when and how it ends then.
     fn goes_on(&mut self, rate: f64, now: Time) -> (Time, Ending) {
         self.left_us -= now.since(self.since).0 as f64 * self.rate;
         (self.rate, self.since) = (rate, now);
@@ -65,7 +65,7 @@ impl Pace {
 }
 
 impl World<'_> {
-    /// Another set of tasks runs on the node. O(tasks there).
+    /// Moves the ends of tasks after a change of the tasks on the node. O(tasks there).
     pub(super) fn repace(&mut self, node: usize) {
         let Some(model) = self.scene.as_ref().map(|scene| &scene.model) else { return };
         let (now, life) = (self.now, self.nodes[node].life);

@@ -1,4 +1,4 @@
-//! The processes of tasks on a node: they begin in slots, wait for others' slots, end and are killed.
+//! The processes of tasks on a node: they begin in slots, wait for slots, end and are killed.
 
 use std::collections::VecDeque;
 
@@ -19,7 +19,7 @@ use super::{
 use crate::auditor::{End, Violation};
 
 impl World<'_> {
-    /// Starts a task, or lets it wait for the place of another one that has not ended.
+    /// Starts a task, or lets it wait for the slot of a task that has not ended.
     pub(super) fn task_is_due(
         &mut self,
         node: usize,
@@ -43,7 +43,7 @@ impl World<'_> {
         self.task_starts(node, life, task)
     }
 
-    /// Whether the task has waited for another one's place, which it does no more.
+    /// Stops a task's wait for a slot; returns whether it waited.
     pub(super) fn waits_no_more(&mut self, node: usize, task: TaskId) -> bool {
         let Some(process) = &mut self.nodes[node].process else { return false };
         let mut places = process.waiting.values_mut();
@@ -54,7 +54,7 @@ impl World<'_> {
         })
     }
 
-    /// Ends are told in batches while others wait.
+    /// Passes the end of a task to the core, in batches while other tasks wait.
     pub(super) fn task_is_told(&mut self, node: usize, life: u64, event: PilotEvent) {
         let delay = Span(self.luck.below(HOLD.0));
         let now = self.now;
@@ -114,7 +114,7 @@ impl World<'_> {
             };
             self.after(Span(span.0 / 2), happening);
         }
-        // Among neighbours it depends on them when it ends.
+        // With co-runners, the end depends on them.
         match self.nodes[node].process.as_ref().is_some_and(|process| process.paces.contains_key(&task)) {
             true => self.repace(node),
             false => self.after(span, Happening::TaskEnds { node, life, task, execution, ending }),
@@ -122,7 +122,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// The batch system ends the job by a signal to all of its processes: the tasks end, and the pilot hears it.
+    /// Ends the batch job by a signal to all of its processes: the tasks end, and the pilot gets the signal.
     pub(in super::super) fn job_is_ended(&mut self, node: usize, life: u64) -> Held {
         let held = &self.nodes[node];
         let Some(process) = held.process.as_ref().filter(|_| held.life == life) else { return Ok(()) };
@@ -167,7 +167,7 @@ impl World<'_> {
     ) -> Held {
         let now = self.now;
         let again = ending.clone();
-        // An agent that is stopped sees it when it goes on, and begins what waits.
+        // A stopped agent sees the end when it goes on, and then begins waiting tasks.
         if !self.awake(node, life, || Happening::TaskEnds { node, life, task, execution, ending: again }) {
             return Ok(());
         }
@@ -177,7 +177,7 @@ impl World<'_> {
             return Ok(());
         };
         if ending != Ending::Killed && process.paces.get(&task).is_some_and(|pace| now < pace.ends_at) {
-            // It was slowed down since this was foreseen.
+            // The task was slowed down after this event was scheduled.
             return Ok(());
         }
         process.running.remove(&task);
@@ -207,7 +207,7 @@ impl World<'_> {
         let mut output = Some(TaskOutput { index: task.index, stdout: b"x".to_vec(), stderr: Vec::new() });
         if let Some(scene) = &mut self.scene {
             scene.ledger.task_ended(held.batch_job.0, task, process.cores(task.job), (started, now));
-            // The ledger reads it in the report: nobody else does.
+            // Only the ledger reads it, in the report.
             usage.started_us = started.0;
             output = None;
         }
@@ -218,7 +218,7 @@ impl World<'_> {
         next.map_or(Ok(()), |next| self.task_starts(node, life, next))
     }
 
-    /// A template is dropped only when no process needs it any more.
+    /// Drops a template; checks that no process needs it any more.
     pub(super) fn job_is_forgotten(&mut self, node: usize, job: JobId) -> Held {
         let Some(process) = &mut self.nodes[node].process else { return Ok(()) };
         let in_hand = process.running.keys().chain(process.waiting.values().flatten());
@@ -230,12 +230,12 @@ impl World<'_> {
     }
 }
 
-/// Numbers processes where no auditor does.
+/// Returns the number of a process, if no auditor numbers them.
 fn n_executions(scene: &Option<Scene>) -> usize {
     scene.as_ref().map_or(0, |scene| scene.ledger.n_executions() as usize)
 }
 
-/// The end of a task that waited, and does no more.
+/// Returns the event for a withdrawn task that waited.
 pub(super) fn unbegun(task: TaskId) -> PilotEvent {
     PilotEvent::Ended { task, ending: Ending::Killed, usage: Usage::default(), output: None }
 }

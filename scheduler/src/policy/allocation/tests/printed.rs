@@ -1,5 +1,5 @@
-//! The first level written anew, as the paper prints it (paper 000, section 5.3), with nothing of the policies'
-//! own: what they must equal.
+//! The first level written anew, as the paper prints it (paper 000, section 5.3), without code of the
+//! policies: they must give equal results.
 
 use std::cmp::Reverse;
 
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::super::{Allocation, Demand};
 use crate::policy::table::Table;
 
-/// Numbers as small as to make ties.
+/// A demand with small numbers, so that ties occur.
 #[derive(Clone, Debug)]
 struct Case {
     tasks: Vec<u64>,
@@ -95,7 +95,7 @@ impl Case {
     }
 
     fn in_turns(&self, unit: u64) -> Vec<Vec<u64>> {
-        // Water: core by core to who has least and wants more.
+        // Water filling: each core goes to the user that has least and wants more.
         let mut owed = vec![0; self.tasks.len()];
         for _ in 0..self.cores.iter().sum() {
             let thirsty = (0..owed.len()).filter(|user| owed[*user] < self.tasks[*user]);

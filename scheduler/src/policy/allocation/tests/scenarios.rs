@@ -1,7 +1,7 @@
-//! First-level shares that were worked out independently of this project: data only.
+//! First-level shares that were computed independently of this project: data only.
 
-/// A scenario of section 6: who takes part, with how many tasks, on how many cores, and what each policy
-/// gives whom.
+/// A scenario of section 6: the users, their tasks, the cores of each platform, and the shares by each
+/// policy.
 pub(super) struct Scenario {
     pub(super) name: &'static str,
     pub(super) users: &'static [usize],
@@ -10,7 +10,7 @@ pub(super) struct Scenario {
     pub(super) shares: &'static [(&'static str, &'static [[u64; 4]])],
 }
 
-/// Eight of the 23.
+/// Eight of the 23 scenarios.
 pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "default",

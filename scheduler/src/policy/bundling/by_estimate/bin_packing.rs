@@ -1,7 +1,8 @@
-//! Bin packing: a bin for each processor, all of the same capacity in seconds; the largest task that fits
-//! goes to the bin with the least in it (paper 002, section 3.3, equation 9, Fig. 3).
+//! Bin packing: each processor has a bin, all of the same capacity in seconds; the largest task that fits
+//! goes into the least filled bin (paper 002, section 3.3, equation 9, Fig. 3).
 //!
-//! The paper gives no values for its constants: the defaults are ours, by the sweep of the simulator's report.
+//! The paper gives no values for its constants: the defaults are ours, chosen by the sweep in the simulator's
+//! report.
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
@@ -9,29 +10,30 @@ use serde::{Deserialize, Serialize};
 
 use super::{Estimates, Taker, Waiting};
 
-/// The constants of equation 9, alpha = max(c1 M / r, c2 (T_trans + T_env)), and what it leaves open.
+/// The constants of equation 9, alpha = max(c1 M / r, c2 (T_trans + T_env)), and the choices that the paper
+/// leaves open.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 pub struct BinPacking {
-    /// How many of the largest task a bin holds. From 1 on the largest fits; the more, the fewer nodes a job
-    /// uses.
+    /// Capacity of a bin in multiples of the largest task. From 1 on the largest task fits; the larger, the
+    /// fewer nodes a job uses.
     pub c1: f64,
-    /// How many times what it costs to bring a bundle a bin holds.
+    /// Capacity of a bin in multiples of the time that it takes to bring a bundle and set up its environment.
     pub c2: f64,
-    /// Which task is the largest, M.
+    /// The rule for the largest task, M.
     pub largest: Largest,
-    /// Whether a bin holds no more than half of what is left for each processor that works on the job, so that
-    /// none is left with its tail; the largest that waits always fits. Not in the paper.
+    /// Whether a bin holds at most half of the remaining work per processor of the job, so that no processor
+    /// ends long after the others; the largest waiting task always fits. Not in the paper.
     pub is_tail_shrunk: bool,
 }
 
-/// Of which tasks the largest is looked for.
+/// The tasks among which the largest is searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Largest {
-    /// Those that wait: bins shrink as the job's large tasks run out.
+    /// The waiting tasks: bins shrink as the job's large tasks run out.
     Waiting,
-    /// All that the job ever had.
+    /// All tasks that the job ever had.
     OfAll,
 }
 
@@ -42,13 +44,13 @@ impl Default for BinPacking {
 }
 
 impl BinPacking {
-    /// As in the paper, with our constants. The default shrinks the tail too, which the simulator's report
-    /// compares.
+    /// The policy of the paper, with our constants. The default also shrinks the tail; the simulator's report
+    /// compares both.
     pub const PAPER: BinPacking =
         BinPacking { c1: 1.0, c2: 10.0, largest: Largest::Waiting, is_tail_shrunk: false };
 
-    /// Capacity of a bin, in the estimates' unit: alpha r of equation 9, as alpha is in seconds on the node.
-    /// So the largest fits exactly where c1 is 1. 0 when nothing waits.
+    /// Returns the capacity of a bin in the estimates' unit: alpha r of equation 9, because alpha is in
+    /// seconds on the node. Therefore the largest task fits exactly if c1 is 1. Returns 0 if no task waits.
     pub fn capacity(&self, waiting: &impl Waiting, taker: &Taker) -> f64 {
         let Some(largest_waiting) = waiting.largest() else { return 0.0 };
         let largest = match self.largest {
@@ -64,8 +66,8 @@ impl BinPacking {
         by_size.max(by_overhead).min(half_share.max(largest_waiting))
     }
 
-    /// As many as fit, the largest first; where not even one does, the largest alone. Never empty while a task waits.
-    /// O(s log n) for s tasks of n.
+    /// Takes as many tasks as fit, the largest first; if none fits, the largest alone. Never empty while a
+    /// task waits. O(s log n) for s tasks of n.
     pub fn pack<W: Waiting>(&self, waiting: &mut W, taker: &Taker) -> Vec<Packed<W::Task>> {
         pack(waiting, taker.n_bins, self.capacity(waiting, taker))
     }
@@ -74,11 +76,11 @@ impl BinPacking {
 /// A task of a bundle.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Packed<T> {
-    /// Which.
+    /// The name of the task.
     pub task: T,
     /// Its estimate.
     pub estimate: f64,
-    /// How many are in its bin before it.
+    /// Number of tasks before it in its bin.
     pub rank: u32,
 }
 
@@ -86,10 +88,10 @@ pub(super) fn take(waiting: &mut Estimates, taker: &Taker, law: BinPacking) -> V
     law.pack(waiting, taker).into_iter().map(|packed| packed.estimate).collect()
 }
 
-/// `capacity`: of a bin, in the estimates' unit.
+/// Packs tasks into bins of a capacity in the estimates' unit.
 ///
-/// The bin with the least in it has the most room: when nothing fits there, nothing fits anywhere. So its room
-/// never grows, and tasks come out in their order, the largest first.
+/// The least filled bin has the most room: if nothing fits there, nothing fits anywhere. So its room never
+/// grows, and tasks come out in their order, the largest first.
 pub(super) fn pack<W: Waiting>(waiting: &mut W, n_bins: u32, capacity: f64) -> Vec<Packed<W::Task>> {
     let mut bundle = Vec::new();
     let mut loads: BinaryHeap<_> = (0..n_bins).map(|bin| Reverse((0_f64.to_bits(), bin, 0))).collect();

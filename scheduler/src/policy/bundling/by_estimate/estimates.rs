@@ -1,13 +1,13 @@
-//! Estimates of the tasks that wait, in their order.
+//! Estimates of the waiting tasks, in their order.
 
 use std::collections::BTreeMap;
 
 use super::Waiting;
 
-/// A multiset of estimates: tasks of equal estimates are alike and only counted.
+/// A multiset of estimates: tasks with equal estimates are only counted.
 #[derive(Clone, Debug, Default)]
 pub struct Estimates {
-    /// By the bits of the estimate, which for numbers that are not negative have the numbers' order.
+    /// Keys are the bits of the estimates; for numbers that are not negative they have the numbers' order.
     counts: BTreeMap<u64, u32>,
     n_tasks: u64,
     work: f64,
@@ -15,32 +15,32 @@ pub struct Estimates {
 }
 
 impl Estimates {
-    /// How many tasks wait.
+    /// Returns the number of waiting tasks.
     pub fn n_tasks(&self) -> u64 {
         self.n_tasks
     }
 
-    /// Whether none waits.
+    /// Returns whether no task waits.
     pub fn is_empty(&self) -> bool {
         self.n_tasks == 0
     }
 
-    /// What the estimates of those that wait come to together; exactly 0 when none waits.
+    /// Returns the sum of the waiting tasks' estimates; exactly 0 if no task waits.
     pub fn work(&self) -> f64 {
         self.work
     }
 
-    /// The largest estimate of those that wait.
+    /// Returns the largest estimate of the waiting tasks.
     pub fn largest(&self) -> Option<f64> {
         self.counts.last_key_value().map(|(bits, _)| f64::from_bits(*bits))
     }
 
-    /// The largest estimate of all that ever waited; 0 when there was none.
+    /// Returns the largest estimate of all tasks that ever waited; 0 if there was none.
     pub fn largest_ever(&self) -> f64 {
         self.largest_ever
     }
 
-    /// A task comes, or comes back. O(log n).
+    /// Adds a task that is new or was returned. O(log n).
     ///
     /// # Panics
     /// The estimate is negative or not finite.
@@ -51,9 +51,9 @@ impl Estimates {
         self.largest_ever = self.largest_ever.max(estimate);
     }
 
-    /// The largest of those that wait whose estimate is at most this goes. O(log n).
+    /// Takes the largest waiting task whose estimate is at most `bound`. O(log n).
     pub fn take_at_most(&mut self, bound: f64) -> Option<f64> {
-        // A bound below nothing, which rounding can make, lets tasks of no time pass.
+        // Rounding can make a bound negative; tasks with estimate 0 fit even then.
         let bits = if bound >= 0.0 { bound.to_bits() } else { 0 };
         let (bits, count) = self.counts.range_mut(..=bits).next_back()?;
         let bits = *bits;
@@ -89,7 +89,7 @@ impl Waiting for Estimates {
 }
 
 impl FromIterator<f64> for Estimates {
-    /// Of all of these. O(n log n), and O(n) when they are sorted.
+    /// Collects estimates. O(n log n), and O(n) if they are sorted.
     ///
     /// # Panics
     /// An estimate is negative or not finite.
@@ -105,6 +105,6 @@ impl FromIterator<f64> for Estimates {
 
 fn bits_of(estimate: f64) -> u64 {
     assert!(estimate.is_finite() && estimate >= 0.0, "an estimate of {estimate}");
-    // A negative zero has the largest bits of all.
+    // Without the addition, a negative zero would have the largest bits of all.
     (estimate + 0.0).to_bits()
 }

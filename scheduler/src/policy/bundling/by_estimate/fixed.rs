@@ -1,9 +1,9 @@
-//! So many tasks a bundle, whatever they take: the baselines that bin packing is measured against. The
-//! largest go first, as there.
+//! A fixed number of tasks in a bundle, whatever their estimates: the baseline for bin packing. As there, the
+//! largest tasks go first.
 
 use super::Estimates;
 
-/// At least one.
+/// Takes `n_tasks` tasks, at least one.
 pub(super) fn take(waiting: &mut Estimates, n_tasks: u64) -> Vec<f64> {
     let mut bundle = Vec::new();
     while (bundle.len() as u64) < n_tasks.max(1)

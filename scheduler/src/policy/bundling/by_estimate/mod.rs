@@ -1,5 +1,5 @@
-//! Bundling by how long tasks will take: which of the chosen job's tasks go to a node together (paper 002,
-//! section 3.3, equation 9, Fig. 3).
+//! Bundling by estimated runtime: chooses the tasks of a job that go to a node together (paper 002, section
+//! 3.3, equation 9, Fig. 3).
 
 mod bin_packing;
 mod estimates;
@@ -10,18 +10,18 @@ use serde::{Deserialize, Serialize};
 pub use bin_packing::{BinPacking, Largest, Packed};
 pub use estimates::Estimates;
 
-/// The policies of this layer that know estimates, by their words.
+/// The policies of this layer that use estimates, by their words.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ByEstimate {
     /// One task: see `fixed.rs`.
     Single,
-    /// So many tasks, or all that are left: see `fixed.rs`.
+    /// A fixed number of tasks, or all that are left: see `fixed.rs`.
     Fixed {
-        /// How many.
+        /// Number of tasks.
         n_tasks: u64,
     },
-    /// As many as fit a bin for each processor: see `bin_packing.rs`.
+    /// The tasks that fit into one bin for each processor: see `bin_packing.rs`.
     BinPacking(BinPacking),
 }
 
@@ -31,41 +31,41 @@ impl Default for ByEstimate {
     }
 }
 
-/// Tasks of a job that wait, with an estimate each.
+/// Waiting tasks of a job, each with an estimate.
 pub trait Waiting {
-    /// What names a task.
+    /// The name of a task.
     type Task;
-    /// The largest estimate of those that wait.
+    /// Returns the largest estimate of the waiting tasks.
     fn largest(&self) -> Option<f64>;
-    /// The largest estimate of all that ever waited; 0 when there was none.
+    /// Returns the largest estimate of all tasks that ever waited; 0 if there was none.
     fn largest_ever(&self) -> f64;
-    /// What the estimates of those that wait come to together.
+    /// Returns the sum of the waiting tasks' estimates.
     fn work(&self) -> f64;
-    /// The largest of those that wait whose estimate is at most this goes.
+    /// Takes the largest waiting task whose estimate is at most `bound`.
     fn take_at_most(&mut self, bound: f64) -> Option<(f64, Self::Task)>;
 }
 
 /// A node that asks for tasks of a job.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Taker {
-    /// How many of the job's tasks it runs at a time (the paper's D).
+    /// Number of the job's tasks that it runs at a time (the paper's D).
     pub n_bins: u32,
-    /// How many seconds of a task's estimate it works off in a second (the paper's r); positive.
+    /// Units of estimate that it works off in a second (the paper's r); positive.
     pub rate: f64,
     /// Seconds to bring it a bundle (the paper's T_trans).
     pub transfer_s: f64,
     /// Seconds to set up the application's environment there (the paper's T_env).
     pub environment_s: f64,
-    /// How many processors work on the job, on all nodes, this one's included; for the shrinking tail.
+    /// Number of processors that work on the job, on all nodes including this one; for the shrinking tail.
     pub n_sharing: u64,
 }
 
 impl ByEstimate {
-    /// As in the paper, with our constants.
+    /// The policy of the paper, with our constants.
     pub const PAPER: ByEstimate = ByEstimate::BinPacking(BinPacking::PAPER);
 
-    /// Takes a bundle out of the tasks that wait: the estimates of what goes, the largest first. Never
-    /// empty while a task waits. O(s log n) for s tasks of n.
+    /// Takes a bundle out of the waiting tasks and returns its estimates, the largest first. Never empty
+    /// while a task waits. O(s log n) for s tasks of n.
     pub fn take(self, waiting: &mut Estimates, taker: &Taker) -> Vec<f64> {
         match self {
             ByEstimate::Single => fixed::take(waiting, 1),

@@ -1,4 +1,4 @@
-//! The case that was worked out independently, small ones by hand, and what must hold of every bundle.
+//! Tests of bundles by estimate: a case computed independently, small ones by hand, and general properties.
 
 use proptest::prelude::*;
 
@@ -15,7 +15,7 @@ fn estimates(bundle: Vec<Packed<()>>) -> Vec<f64> {
     bundle.into_iter().map(|packed| packed.estimate).collect()
 }
 
-/// What each bin holds when tasks go in this order to the one with the least in it.
+/// Returns the content of each bin if tasks go in this order into the least filled bin.
 fn bins(bundle: &[f64], n_bins: usize) -> Vec<Vec<f64>> {
     let mut bins = vec![Vec::new(); n_bins];
     for estimate in bundle {
@@ -47,7 +47,7 @@ fn capacity_is_that_of_equation_9() {
 
 #[test]
 fn a_bin_holds_as_much_more_as_the_node_is_faster() {
-    // Two bins for max(c1 9 / r, c2 2) seconds: by the largest task while r is below 9 c1 / 2 c2.
+    // Two bins of max(c1 9 / r, c2 2) seconds: the largest task decides while r is below 9 c1 / 2 c2.
     for (c1, c2, rate, capacity, bundle) in [
         (1.0, 1.0, 1.0, 9.0, &[9.0, 7.0, 2.0][..]),
         (1.0, 1.0, 2.0, 9.0, &[9.0, 7.0, 2.0]),
@@ -70,7 +70,7 @@ fn the_largest_is_of_those_that_wait_or_of_all() {
     waiting.take_at_most(f64::MAX);
     let capacity = |largest| BinPacking { c2: 0.0, largest, ..BinPacking::PAPER }.capacity(&waiting, &TAKER);
     assert_eq!([capacity(Largest::Waiting), capacity(Largest::OfAll)], [7.0, 9.0]);
-    // At the tail a bin need not hold what is gone.
+    // At the tail a bin need not be large enough for tasks that are gone.
     let shrunk = BinPacking { c2: 0.0, largest: Largest::OfAll, ..BinPacking::default() };
     assert_eq!(shrunk.capacity(&waiting, &TAKER), 7.0);
 }
@@ -79,7 +79,7 @@ fn the_largest_is_of_those_that_wait_or_of_all() {
 fn the_tail_is_shared() {
     let mut waiting: Estimates = TASKS.into_iter().collect();
     let law = BinPacking::default();
-    // Half of 42 for each of 8 processors is less than the largest is.
+    // Half of 42 for each of 8 processors is less than the largest task.
     assert_eq!(law.capacity(&waiting, &TAKER), 9.0);
     let few = Taker { n_sharing: 2, ..TAKER };
     assert_eq!(law.capacity(&waiting, &few), 10.5);
@@ -170,7 +170,7 @@ proptest! {
     ) {
         let capacity = f64::from(capacity);
         let mut waiting: Estimates = tasks.iter().map(|estimate| f64::from(*estimate)).collect();
-        // As printed: every bin is closed by itself.
+        // As the paper prints it: every bin is closed by itself.
         let mut left = all(waiting.clone());
         let (mut loads, mut is_open, mut expected) = (vec![0_f64; n_bins], vec![true; n_bins], Vec::new());
         while let Some(bin) = (0..n_bins).filter(|bin| is_open[*bin]).min_by(|a, b| loads[*a].total_cmp(&loads[*b])) {

@@ -1,5 +1,5 @@
-//! ALSTB: by global importance (paper 002, equation 8). An application goes where it runs better than
-//! elsewhere, and where it leaves fewer processors without work than others would.
+//! ALSTB: by global importance (paper 002, equation 8). An application goes to a node where it runs better
+//! than elsewhere, and where it leaves fewer processors without work than other applications would.
 
 use super::{Importance, Score};
 

@@ -1,9 +1,10 @@
-//! R-FIFO: the application of the job that was submitted first, whatever the node: what the others have to beat.
-//! Not in paper 002; `fifo.rs` one level up, revised for applications as the paper revises its heuristics.
+//! R-FIFO: the application of the job that was submitted first, on any node: the baseline for the other
+//! policies. Not in paper 002; `fifo.rs` one level up, revised for applications as the paper revises its
+//! heuristics.
 
 use super::{Importance, Open, Score};
 
-/// All nodes suit alike.
+/// Returns the same score for all nodes.
 pub(super) fn score(_: &Importance, _: usize, _: usize) -> Score {
     Score::of(0.0)
 }

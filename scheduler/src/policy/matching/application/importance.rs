@@ -1,61 +1,62 @@
-//! Rates and degrees of parallelism, and how important a node and an application are to each other (ALSTB,
+//! Rates and degrees of parallelism, and the importance of a node and an application for each other (ALSTB,
 //! paper 002, section 3.2, equations 3 to 8).
 //!
-//! NI: node importance, AI: application importance, GI: global importance, CV: standard deviation by mean.
-//! Only sums of rows and columns are kept; they are renewed when what they are of changes, so that any one
-//! importance is had in O(1) at a pull, and no table of them is ever made.
+//! NI: node importance, AI: application importance, GI: global importance, CV: standard deviation divided by
+//! mean. Only summaries of rows and columns are stored and updated when their numbers change. Each importance
+//! then costs O(1) at a pull, and no table of them is ever made.
 
-/// How many tasks of an application a node runs at a time: the processors that its data leave busy.
+/// Returns the number of tasks of an application that a node runs at a time: the number of processors that
+/// are busy in spite of data transfers.
 ///
 /// `data_share`: the part of a task's time that goes to data (the paper's gamma), from 0 to 1.
 pub fn degree(data_share: f64, n_processors: u32) -> u32 {
     // 1 - 0.7 is a little above 0.3 as a float: three processors of ten are not four.
     let busy = ((1.0 - data_share) * f64::from(n_processors) - 1e-9).ceil();
-    // A float beyond the range of integers becomes the nearest of them.
+    // The cast of a float beyond the range of integers gives the nearest integer.
     (busy as u32).clamp(1, n_processors.max(1))
 }
 
-/// Applications (rows) and nodes (columns), and what each is to the other.
+/// Applications (rows) and nodes (columns), with their rates and degrees.
 ///
-/// An index is the place in the order of entry; those above one that is removed move down by one.
+/// An index is the place in the order of addition; a removal moves the higher indices down by one.
 #[derive(Clone, Debug, Default)]
 pub struct Importance {
     applications: Vec<Application>,
-    /// By node, of the degrees of all applications there.
+    /// The summary of each node's degrees, over all applications.
     columns: Vec<Spread>,
 }
 
 #[derive(Clone, Debug)]
 struct Application {
-    /// By node: how much faster than on a node of rate 1 its tasks run there.
+    /// For each node: how much faster its tasks run there than on a node of rate 1.
     rates: Vec<f64>,
-    /// By node: how many of its tasks run there at a time.
+    /// For each node: how many of its tasks run there at a time.
     degrees: Vec<u32>,
     row: Row,
 }
 
-/// Of all of a row's or column's numbers.
+/// Summary of the numbers of a row or column.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Spread {
-    /// 0 when there is none.
+    /// The mean; 0 if there is no number.
     pub mean: f64,
-    /// The mean with each number's share of the sum as its weight (equations 3 and 5).
+    /// The mean weighted with each number's part of the sum (equations 3 and 5).
     pub weighted_mean: f64,
-    /// Of the whole population.
+    /// The standard deviation of the whole population.
     pub deviation: f64,
 }
 
-/// Of an application on all nodes.
+/// Summary of an application over all nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Row {
-    /// Of its rates.
+    /// Summary of its rates.
     pub rates: Spread,
-    /// Of what whole nodes get done of it: rate × degree.
+    /// Summary of the speeds of whole nodes: rate × degree.
     pub speeds: Spread,
-    /// The node of the highest rate, the lowest such.
+    /// The node of the highest rate; of equal ones the lowest index.
     pub best_at: usize,
     pub best: f64,
-    /// The highest rate on any other node; 0 when there is none.
+    /// The highest rate on any other node; 0 if there is none.
     pub second: f64,
 }
 
@@ -70,13 +71,13 @@ impl Spread {
             is_level &= number == first;
         }
         let mean = sum / n;
-        // Equal numbers do not deviate, whatever rounding says.
+        // Equal numbers have no deviation, in spite of rounding.
         let variance = if is_level { 0.0 } else { numbers.map(|x| (x - mean).powi(2)).sum::<f64>() / n };
         let weighted_mean = if sum > 0.0 { squares / sum } else { 0.0 };
         Spread { mean, weighted_mean, deviation: variance.sqrt() }
     }
 
-    /// How far above the others a number of the row or column stands (equations 4 and 6).
+    /// Returns how far above the others a number of the row or column is (equations 4 and 6).
     fn importance(&self, number: f64) -> f64 {
         if self.mean > 0.0 { (number - self.weighted_mean) / self.mean } else { 0.0 }
     }
@@ -103,13 +104,13 @@ impl Row {
 }
 
 impl Importance {
-    /// Of these applications on these nodes.
+    /// Makes the tables of these applications and nodes.
     ///
-    /// `rates[i][j]`: of application i on node j, finite and not negative. `degrees[i][j]`: see [`degree`].
-    /// O(applications × nodes).
+    /// `rates[i][j]`: the rate of application i on node j, finite and not negative. `degrees[i][j]`: see
+    /// [`degree`]. O(applications × nodes).
     ///
     /// # Panics
-    /// Rows of different lengths, or a rate that is negative or not finite.
+    /// Rows have different lengths, or a rate is negative or not finite.
     pub fn new(rates: &[Vec<f64>], degrees: &[Vec<u32>]) -> Importance {
         assert_eq!(rates.len(), degrees.len(), "a row of rates and of degrees for each application");
         let mut importance = Importance::default();
@@ -120,31 +121,31 @@ impl Importance {
         importance
     }
 
-    /// How many applications there are, those without tasks included: averages are of all of them.
+    /// Returns the number of applications, including those without tasks: averages are over all of them.
     pub fn n_applications(&self) -> usize {
         self.applications.len()
     }
 
-    /// How many nodes there are.
+    /// Returns the number of nodes.
     pub fn n_nodes(&self) -> usize {
         self.columns.len()
     }
 
-    /// Of an application on a node (the paper's r).
+    /// Returns the rate of an application on a node (the paper's r).
     pub fn rate(&self, application: usize, node: usize) -> f64 {
         self.applications[application].rates[node]
     }
 
-    /// How many tasks of an application a node runs at a time (the paper's D).
+    /// Returns how many tasks of an application a node runs at a time (the paper's D).
     pub fn degree(&self, application: usize, node: usize) -> u32 {
         self.applications[application].degrees[node]
     }
 
-    /// Enters an application, the last of all: its rate and degree on each node. O(applications × nodes);
-    /// the first one says how many nodes there are.
+    /// Adds an application at the end, with its rate and degree on each node. The first one determines the
+    /// number of nodes. O(applications × nodes).
     ///
     /// # Panics
-    /// Not one rate and one degree a node, or a rate that is negative or not finite.
+    /// There is not one rate and one degree for each node, or a rate is negative or not finite.
     pub fn add_application(&mut self, rates: &[f64], degrees: &[u32]) {
         self.push_application(rates, degrees);
         self.renew_all();
@@ -161,10 +162,10 @@ impl Importance {
         self.applications.push(Application { rates, degrees, row: Row::default() });
     }
 
-    /// Enters a node, the last of all: rate and degree of each application there. O(applications × nodes).
+    /// Adds a node at the end, with the rate and degree of each application. O(applications × nodes).
     ///
     /// # Panics
-    /// Not one rate and one degree an application, or a rate that is negative or not finite.
+    /// There is not one rate and one degree for each application, or a rate is negative or not finite.
     pub fn add_node(&mut self, rates: &[f64], degrees: &[u32]) {
         rates.iter().for_each(check_rate);
         assert_eq!(rates.len(), self.applications.len(), "one rate an application");
@@ -199,7 +200,7 @@ impl Importance {
         self.renew_all();
     }
 
-    /// A rate was measured. O(nodes).
+    /// Updates a rate after a measurement. O(nodes).
     ///
     /// # Panics
     /// There is no such application or node, or the rate is negative or not finite.
@@ -209,7 +210,7 @@ impl Importance {
         self.renew_row(application);
     }
 
-    /// More or fewer tasks run at a time. O(applications + nodes).
+    /// Updates the number of tasks that run at a time. O(applications + nodes).
     ///
     /// # Panics
     /// There is no such application or node.
@@ -233,25 +234,25 @@ impl Importance {
         self.columns[node] = Spread::of(self.applications.iter().map(|of| f64::from(of.degrees[node])));
     }
 
-    /// NI, equation 4: how much better than on other nodes the application runs on this one.
+    /// Returns NI, equation 4: how much better the application runs on this node than on other nodes.
     pub fn of_node(&self, application: usize, node: usize) -> f64 {
         self.row(application).rates.importance(self.rate(application, node))
     }
 
-    /// AI, equation 6: how much better than other applications this one fills the node.
+    /// Returns AI, equation 6: how much better this application fills the node than other applications do.
     pub fn of_application(&self, application: usize, node: usize) -> f64 {
         self.columns[node].importance(f64::from(self.degree(application, node)))
     }
 
-    /// mu, equation 7: what the node counts against the application, from 0 to 1; by how much rates and
-    /// degrees vary.
+    /// Returns mu, equation 7: the weight of the node's importance for the application, from 0 to 1, by the
+    /// variation of rates and degrees.
     pub fn weight_of_node(&self, application: usize, node: usize) -> f64 {
         let of_rates = self.row(application).rates.variation();
         let sum = of_rates + self.columns[node].variation();
         if sum > 0.0 { of_rates / sum } else { 0.0 }
     }
 
-    /// GI, equation 8; its lambda is the mu of equation 7.
+    /// Returns GI, equation 8; its lambda is the mu of equation 7.
     pub fn global(&self, application: usize, node: usize) -> f64 {
         let mu = self.weight_of_node(application, node);
         mu * self.of_node(application, node) + (1.0 - mu) * self.of_application(application, node)

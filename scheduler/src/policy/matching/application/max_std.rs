@@ -1,5 +1,5 @@
-//! R-MaxStd: the application whose rates differ most over all nodes, wherever it runs; of equal ones the
-//! faster (paper 002, section 4).
+//! R-MaxStd: chooses the application whose rates differ most over all nodes; of equal ones the one that runs
+//! faster on the node (paper 002, section 4).
 
 use super::{Importance, Score};
 

@@ -1,8 +1,8 @@
-//! Matching at the level of applications: which application a node serves when it asks, and which of that
-//! application's jobs (paper 002, sections 3 and 4, Fig. 2).
+//! Matching at the level of applications: the application that a node serves when it pulls, and the job of
+//! that application (paper 002, sections 3 and 4, Fig. 2).
 //!
-//! The paper looks for the best of all pairs and may so give tasks to a node that did not ask; here only
-//! nodes that have asked take part. A node keeps to its previous job while that has tasks, so that its
+//! The paper searches the best of all pairs and may thus give tasks to a node that did not ask; here only
+//! nodes that have asked take part. A node keeps to its previous job while that job has tasks, so that its
 //! environment need not be set up anew.
 
 mod alstb;
@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 pub use importance::{Importance, degree};
 pub use requests::Requests;
 
-/// The policies of this layer that know applications, by their words.
+/// The policies of this layer that score applications, by their words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ByApplication {
@@ -31,30 +31,31 @@ pub enum ByApplication {
     Alstb,
     /// Node importance: see `ni.rs`.
     Ni,
-    /// The fastest there: see `min_min.rs`.
+    /// The application that runs fastest on the node: see `min_min.rs`.
     MinMin,
-    /// The one that differs most between nodes: see `max_std.rs`.
+    /// The application whose rates differ most between nodes: see `max_std.rs`.
     MaxStd,
-    /// The one that loses most elsewhere: see `sufferage.rs`.
+    /// The application that loses most elsewhere: see `sufferage.rs`.
     Sufferage,
-    /// Of those that suit the node, the one with a job that ends soonest: see `soonest.rs`.
+    /// Among the applications that suit the node, the one with the job that ends soonest: see `soonest.rs`.
     Soonest,
-    /// That of the oldest job: see `fifo.rs`.
+    /// The application of the oldest job: see `fifo.rs`.
     Fifo,
 }
 
-/// An application with tasks that wait.
+/// An application with waiting tasks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Open {
-    /// Which one.
+    /// The index of the application.
     pub application: usize,
-    /// What is left of that of its jobs with the least left: estimates of the tasks that wait, together.
+    /// The remaining work of its job with the least remaining work: the sum of the estimates of waiting
+    /// tasks.
     pub work: f64,
-    /// Which of all jobs is the first submitted of those, counted from 0.
+    /// The submission order, among all jobs and counted from 0, of its oldest job.
     pub oldest: usize,
 }
 
-/// How much a node should serve an application: the first number, where equal the second; larger is better.
+/// The value of an application for a node: the first number, then the second; larger is better.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Score(pub f64, pub f64);
 
@@ -79,7 +80,7 @@ impl Ord for Score {
 }
 
 impl ByApplication {
-    /// All of them.
+    /// All policies.
     pub const ALL: [ByApplication; 7] = [
         ByApplication::Alstb,
         ByApplication::Ni,
@@ -90,7 +91,7 @@ impl ByApplication {
         ByApplication::Fifo,
     ];
 
-    /// How much the node should serve the application. O(1).
+    /// Returns the score of the application for the node. O(1).
     ///
     /// # Panics
     /// There is no such application or node.
@@ -107,8 +108,9 @@ impl ByApplication {
         score(importance, application, node)
     }
 
-    /// The application that a node which asks alone should serve, of those that have tasks: that of the best
-    /// score, but see `soonest.rs` and `fifo.rs`; of equal ones the first. O(applications with tasks).
+    /// Returns the application, among those with tasks, that a single pulling node should serve: the one with
+    /// the best score (but see `soonest.rs` and `fifo.rs`), of equal ones the first. O(applications with
+    /// tasks).
     ///
     /// # Panics
     /// There is no such application or node.
@@ -122,9 +124,10 @@ impl ByApplication {
         scored.reduce(|best, other| if other.0 > best.0 { other } else { best }).map(|(_, one)| one)
     }
 
-    /// The job that a node should serve of its application's jobs with tasks: the one with the least work left,
-    /// so that jobs end one after the other; of equal ones the first. With FIFO the first. `jobs`: in the order of
-    /// their submission, each with its tasks' estimates together, those undispatched. O(jobs of the application).
+    /// Returns the job that a node should serve, among its application's jobs with tasks: the one with the
+    /// least remaining work, so that jobs end one after the other; of equal ones the first. FIFO returns the
+    /// first. `jobs`: in the order of their submission, each with the sum of its undispatched tasks'
+    /// estimates. O(jobs of the application).
     pub fn job_of<J>(self, jobs: impl IntoIterator<Item = (J, f64)>) -> Option<J> {
         let is_before = |one: f64, other: f64| self != ByApplication::Fifo && one < other;
         let best = jobs.into_iter().reduce(|best, job| if is_before(job.1, best.1) { job } else { best });

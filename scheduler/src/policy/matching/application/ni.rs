@@ -1,5 +1,5 @@
-//! By node importance alone (paper 002, equation 4): global importance without its second term, which hardly
-//! depends on the node and so draws all nodes to the same applications.
+//! NI: by node importance alone (paper 002, equation 4). This is global importance without its second term,
+//! which hardly depends on the node and so draws all nodes to the same applications.
 
 use super::{Importance, Score};
 

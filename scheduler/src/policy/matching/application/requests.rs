@@ -1,22 +1,22 @@
-//! Nodes that ask at the same instant: who is served first.
+//! Nodes that ask at the same instant: the order in which they are served.
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
 use super::{ByApplication, Importance, Open, Score};
 
 /// Nodes that have asked and are not served yet. The best pair of a node and an application with tasks is
-/// next; of equal ones the lowest node, then the lowest application.
+/// next; of equal pairs the lowest node, then the lowest application.
 #[derive(Debug)]
 pub struct Requests<'a> {
     policy: ByApplication,
     importance: &'a Importance,
-    /// Each node with the application that it chose when it was last looked at.
+    /// Each node with the application that it chose when it was last entered.
     best: BinaryHeap<(Score, Reverse<usize>, Reverse<usize>)>,
 }
 
 impl<'a> Requests<'a> {
-    /// Of these nodes, at an instant at which these applications have tasks; applications in ascending order.
-    /// O(nodes × applications).
+    /// Makes the queue of these nodes at an instant. `open`: the applications that have tasks, in ascending
+    /// order. O(nodes × applications).
     ///
     /// # Panics
     /// There is no such application or node.
@@ -40,20 +40,20 @@ impl<'a> Requests<'a> {
         }
     }
 
-    /// The next (application, node) to be served; `None` when no node or no application is left.
+    /// Returns the next (application, node) to be served; `None` if no node or no application is left.
     ///
-    /// `open`: applications that still have tasks; of those of the last time, as within an instant none comes
-    /// back. O(log nodes), and O(applications) for a node whose application has run out meanwhile.
+    /// `open`: applications that still have tasks. Within an instant it only shrinks, because no task is
+    /// returned. O(log nodes), and O(applications) for a node whose application has run out meanwhile.
     pub fn next(&mut self, open: &[Open]) -> Option<(usize, usize)> {
         while let Some((_, Reverse(node), Reverse(application))) = self.best.pop() {
-            // Whose job is the oldest changes within an instant, and all nodes suit it alike.
+            // The oldest job changes within an instant, and all nodes have the same score.
             if self.policy == ByApplication::Fifo {
                 return Some((self.policy.choose(self.importance, node, open)?, node));
             }
             if open.iter().any(|one| one.application == application) {
                 return Some((application, node));
             }
-            // Its next best is no better than what it had, so that nobody was served before it wrongly.
+            // Its next choice is not better than its previous one, so no other node was served too late.
             self.enter(node, open);
         }
         None

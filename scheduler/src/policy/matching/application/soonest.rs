@@ -1,14 +1,16 @@
-//! Soonest: of the applications that suit the node nearly as well as its best one, that whose job could end
-//! soonest. Ours, not the paper's: found in the simulation of paper 002, which reports how it compares.
+//! Soonest: among the applications that suit the node nearly as well as its best one, chooses the one whose
+//! job could end soonest. Ours, not the paper's: found in the simulation of paper 002, which reports the
+//! comparison.
 //!
-//! How well a node suits is what the whole node gets done, rate × degree, by the weighted mean of that over all
-//! nodes (equation 3, of another number). Global importance draws all nodes to the same applications, so that
-//! jobs end one after the other, and node importance lets each node work where it is best, so that all jobs
-//! end late: what is nearly best costs little, and leaves a choice that does the former.
+//! The suitability of a node is its speed, rate × degree, divided by the weighted mean of the speeds of all
+//! nodes (equation 3, applied to another number). Global importance draws all nodes to the same applications,
+//! so that jobs end one after the other. Node importance lets each node work where it is best, so that all
+//! jobs end late. An application that is nearly best costs little, and the choice among these lets jobs end
+//! one after the other.
 
 use super::{Importance, Open, Score};
 
-/// An application is nearly as good as the best when it suits the node at most this part less.
+/// An application is nearly as good as the best if its suitability is less by at most this part.
 const NEARLY: f64 = 0.12;
 
 pub(super) fn score(importance: &Importance, application: usize, node: usize) -> Score {
@@ -17,11 +19,11 @@ pub(super) fn score(importance: &Importance, application: usize, node: usize) ->
     Score::of(if speeds.weighted_mean > 0.0 { speed / speeds.weighted_mean } else { 0.0 })
 }
 
-/// Of equal ones the first.
+/// Returns the first of equally good applications.
 pub(super) fn choose(importance: &Importance, node: usize, open: &[Open]) -> Option<usize> {
     let suits = |one: &Open| score(importance, one.application, node).0;
     let enough = (1.0 - NEARLY) * open.iter().map(suits).fold(0.0, f64::max);
-    // As if all nodes worked on that job; they are the same number for all applications.
+    // The estimate assumes that all nodes work on the job; their number is the same for all applications.
     let seconds = |one: &Open| match importance.row(one.application).speeds.mean {
         speed if speed > 0.0 => one.work / speed,
         _ => f64::INFINITY,

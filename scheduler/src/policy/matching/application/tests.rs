@@ -1,4 +1,5 @@
-//! Values worked out independently, choices, and that what is kept up equals what is made anew.
+//! Tests of matching by application: values computed independently, choices, and that incremental updates
+//! equal a new table.
 
 use proptest::prelude::*;
 use serde::de::{
@@ -38,7 +39,7 @@ fn rows<T: Copy>(rows: &[[T; 4]]) -> Vec<Vec<T>> {
     rows.iter().map(|row| row.to_vec()).collect()
 }
 
-/// These applications, with as much work left in each.
+/// These applications, with equal work left in each.
 fn open(applications: impl IntoIterator<Item = usize>) -> Vec<Open> {
     applications
         .into_iter()
@@ -82,7 +83,7 @@ fn nodes_that_ask_together_are_served_by_the_best_pair() {
         let score = ByApplication::Alstb.score(&importance, *i, *j);
         (std::cmp::Reverse(score), *j, *i)
     });
-    // Equal but for rounding: application 1 on its first three nodes.
+    // Application 1 has equal scores, but for rounding, on its first three nodes.
     assert_eq!(all, PAIRS_BY_GI);
 }
 
@@ -91,7 +92,7 @@ fn an_application_that_runs_out_is_left_to_nobody() {
     let importance = importance();
     let mut requests = Requests::new(ByApplication::Alstb, &importance, 0..4, &open(0..3));
     assert_eq!(requests.next(&open(0..3)), Some((2, 2)));
-    // Without application 2, node 0 takes application 0, and after node 1.
+    // Without application 2, node 0 takes application 0, and is served after node 1.
     let served: Vec<_> = std::iter::from_fn(|| requests.next(&open(0..2))).collect();
     assert_eq!(served, [(1, 3), (0, 1), (0, 0)]);
     assert_eq!(Requests::new(ByApplication::Ni, &importance, 0..4, &[]).next(&[]), None);
@@ -111,13 +112,13 @@ fn each_heuristic_chooses_by_its_own_number() {
     let choices = |policy: ByApplication| {
         (0..4).map(|node| policy.choose(&importance, node, &open(0..3)).unwrap()).collect::<Vec<_>>()
     };
-    // The row of node importances that is largest in each column.
+    // The application with the largest node importance in each column.
     assert_eq!(choices(ByApplication::Ni), [1, 0, 2, 1]);
-    // The fastest in each column of the rates; all are equal on node 0.
+    // The fastest application in each column of the rates; all are equal on node 0.
     assert_eq!(choices(ByApplication::MinMin), [0, 0, 2, 0]);
-    // Application 2 has the rates that differ most.
+    // The rates of application 2 differ most.
     assert_eq!(choices(ByApplication::MaxStd), [2, 2, 2, 2]);
-    // Against the best other node: -1, -.2 and -1.5 on node 0; on node 3 -.5, +.2 and -1.7.
+    // Compared with the best other node: -1, -.2 and -1.5 on node 0; on node 3 -.5, +.2 and -1.7.
     assert_eq!(choices(ByApplication::Sufferage), [1, 0, 2, 1]);
     let sufferages = [[-1.0, 0.5, -1.5, -0.5], [-0.2, -0.2, -0.2, 0.2], [-1.5, -2.1, 1.5, -1.7]];
     for (i, j) in PAIRS_BY_GI {
@@ -142,7 +143,7 @@ fn applications_that_differ_alike_are_told_apart_by_their_rate() {
 
 #[test]
 fn of_what_suits_the_node_the_soonest_goes_first() {
-    // What nodes get done of applications 0 and 1 is alike, of application 2 it is far less on node 0.
+    // Applications 0 and 1 have similar speeds on the nodes, application 2 is far slower on node 0.
     let rates = [vec![1.0, 1.0], vec![2.1, 2.0], vec![1.0, 4.0]];
     let importance = Importance::new(&rates, &vec![vec![2, 2]; 3]);
     let choice = |node, works: [f64; 3]| {
@@ -150,13 +151,13 @@ fn of_what_suits_the_node_the_soonest_goes_first() {
             (0..3).map(|at| Open { application: at, work: works[at], oldest: at }).collect();
         ByApplication::Soonest.choose(&importance, node, &open)
     };
-    // 100 / 2 seconds, 100 / 4.1; application 2 is not looked at.
+    // 100 / 2 seconds, 100 / 4.1; application 2 is not considered.
     assert_eq!(choice(0, [100.0, 100.0, 1.0]), Some(1));
     assert_eq!(choice(0, [40.0, 100.0, 1.0]), Some(0));
     // The other node suits application 2 alone.
     assert_eq!(choice(1, [1.0, 1.0, 900.0]), Some(2));
     assert_eq!(ByApplication::Soonest.choose(&importance, 0, &[]), None);
-    // A node on which nothing runs still serves somebody.
+    // A node on which nothing runs still serves an application.
     let idle = Importance::new(&[vec![0.0], vec![0.0]], &vec![vec![1]; 2]);
     assert_eq!(ByApplication::Soonest.choose(&idle, 0, &open(0..2)), Some(0));
 }
@@ -164,7 +165,7 @@ fn of_what_suits_the_node_the_soonest_goes_first() {
 #[test]
 fn how_well_a_node_suits_is_by_the_weighted_mean_of_whole_nodes() {
     let importance = importance();
-    // Rate × degree: 4, 4, 4, 1.5; 2, 1, 4, 1.2; 8, 1.6, 40, 0.8. The sum of squares by the sum.
+    // Rate × degree: 4, 4, 4, 1.5; 2, 1, 4, 1.2; 8, 1.6, 40, 0.8. Weighted: sum of squares / sum.
     let weighted = [50.25 / 13.5, 22.44 / 8.2, 1667.2 / 50.4];
     let speeds = [[4.0, 4.0, 4.0, 1.5], [2.0, 1.0, 4.0, 1.2], [8.0, 1.6, 40.0, 0.8]];
     for (i, j) in PAIRS_BY_GI {
@@ -175,7 +176,7 @@ fn how_well_a_node_suits_is_by_the_weighted_mean_of_whole_nodes() {
 
 #[test]
 fn what_suits_the_node_far_less_is_no_choice_and_seconds_are_by_the_plain_mean() {
-    // The same on three nodes, in another order: weighted means are equal. On node 0 the second has 89 % or 87 %.
+    // The same three rates in another order: equal weighted means. On node 0 the second has 89 % or 87 %.
     let choice = |second: f64| {
         let importance =
             Importance::new(&[vec![100.0, second, 50.0], vec![second, 100.0, 50.0]], &vec![vec![1; 3]; 2]);
@@ -183,7 +184,7 @@ fn what_suits_the_node_far_less_is_no_choice_and_seconds_are_by_the_plain_mean()
         ByApplication::Soonest.choose(&importance, 0, &open)
     };
     assert_eq!((choice(89.0), choice(87.0)), (Some(1), Some(0)));
-    // On node 0: 5 by 28 / 8, and 4 by 28 / 10, are nearly alike. 8 / 2 s against 9 / 2.5 s; by the weighted
+    // On node 0: 5 / (28 / 8) and 4 / (28 / 10) are nearly equal. 8 / 2 s against 9 / 2.5 s; by the weighted
     // means it would be 8 / 3.5 against 9 / 2.8.
     let importance =
         Importance::new(&[vec![5.0, 1.0, 1.0, 1.0], vec![4.0, 2.0, 2.0, 2.0]], &vec![vec![1; 4]; 2]);
@@ -206,8 +207,8 @@ fn the_application_of_the_oldest_job_goes_first_wherever_it_runs_best() {
     let choices: Vec<_> = (0..4).map(|node| ByApplication::Fifo.choose(&importance, node, &all)).collect();
     assert_eq!(choices, [Some(1); 4]);
     assert_eq!(ByApplication::Fifo.choose(&importance, 0, &[]), None);
-    // Three nodes ask at once, the lowest first. Application 1 goes on to its next job, which is younger than
-    // that of application 2.
+    // Three nodes ask at once; the lowest is served first. The next job of application 1 is younger than the
+    // job of application 2.
     let mut requests = Requests::new(ByApplication::Fifo, &importance, [2, 0, 1], &all);
     assert_eq!(requests.next(&all), Some((1, 0)));
     assert_eq!(requests.next(&open([4, 3, 2])), Some((2, 1)));
@@ -326,7 +327,7 @@ proptest! {
             rates.into_iter().map(|row| row.into_iter().map(f64::from).collect()).collect();
         let importance = Importance::new(&rates, &degrees);
         let left_open = |left: &[u32]| open((0..4).filter(|i| left[*i] > 0));
-        // The last one does not go by its score alone.
+        // The policies after the first five do not go by the score alone.
         for policy in ByApplication::ALL.into_iter().take(5) {
             let (mut left, mut asking) = (n_bundles.clone(), (0..5).collect::<Vec<_>>());
             let mut requests = Requests::new(policy, &importance, 0..5, &left_open(&left));

@@ -1,4 +1,5 @@
-//! MaxStd: tasks whose times differ most between machines first, each to where it ends first.
+//! MaxStd: assigns the tasks whose times differ most between machines first, each to the machine where it
+//! ends first.
 
 use super::{Assignment, Floor};
 

@@ -1,11 +1,11 @@
-//! Min-Min: of all tasks the one that can end first is given to the machine where it does, and so on.
+//! Min-Min: assigns the task that can end first, among all tasks, to the machine where it does, and so on.
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
 use super::{Assignment, Floor};
 
-/// Machines only fill up, so that a task never ends earlier than when it was last looked at, and only the
-/// first in line needs another look.
+/// Assigns all tasks. Machines only fill up, so a task never ends earlier than when it was last checked, and
+/// only the first task of the heap needs another check.
 pub(super) fn assign(mut floor: Floor<'_>) -> Vec<Assignment> {
     let entry = |floor: &Floor<'_>, task| Reverse((Key(floor.best(task).end), task));
     let mut line: BinaryHeap<_> = (0..floor.times.n_rows()).map(|task| entry(&floor, task)).collect();
@@ -20,7 +20,7 @@ pub(super) fn assign(mut floor: Floor<'_>) -> Vec<Assignment> {
     floor.given
 }
 
-/// Seconds in their order.
+/// A time in seconds, with a total order.
 #[derive(PartialEq)]
 struct Key(f64);
 

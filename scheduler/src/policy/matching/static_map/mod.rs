@@ -1,6 +1,6 @@
-//! Matching ahead of time: every task is given to a machine before the first begins, by how long each takes
-//! on each (the task-level heuristics that paper 002, section 4, compares with; Braun et al., JPDC 61, 2001).
-//! A machine runs one task at a time.
+//! Matching ahead of time: assigns every task to a machine before the first begins, by the time of each task
+//! on each machine (the task-level heuristics with which paper 002, section 4, compares; Braun et al., JPDC
+//! 61, 2001). A machine runs one task at a time.
 
 mod max_std;
 mod min_min;
@@ -10,24 +10,25 @@ use serde::{Deserialize, Serialize};
 
 use super::super::table::Table;
 
-/// The policies that map tasks ahead, by their words.
+/// The policies that map tasks ahead of time, by their words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StaticMap {
-    /// What can end first goes first: see `min_min.rs`.
+    /// The task that can end first goes first: see `min_min.rs`.
     MinMin,
-    /// What differs most between machines goes first: see `max_std.rs`.
+    /// The task whose times differ most between machines goes first: see `max_std.rs`.
     MaxStd,
-    /// What loses most elsewhere keeps its machine: see `sufferage.rs`.
+    /// The task that loses most elsewhere keeps its machine: see `sufferage.rs`.
     Sufferage,
 }
 
 impl StaticMap {
-    /// Who runs each task.
+    /// Assigns each task to a machine.
     ///
     /// `times`: seconds of each task (row) on each machine (column), overhead included; not negative and
     /// never NaN. Ties go to the lowest task, then to the lowest machine. Without machines nothing is
-    /// given. O(tasks × machines) for MaxStd and in most cases for MinMin; times rounds for Sufferage.
+    /// assigned. O(tasks × machines) for MaxStd and in most cases for MinMin; multiplied by the number of
+    /// rounds for Sufferage.
     pub fn assign(self, times: &Table<f64>) -> Vec<Assignment> {
         let floor = Floor::new(times);
         if times.n_columns() == 0 {
@@ -41,7 +42,7 @@ impl StaticMap {
     }
 }
 
-/// A task on a machine. Those of a machine are in the order in which it runs them.
+/// A task on a machine. The assignments of a machine are in the order in which it runs them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Assignment {
     /// The row of the task.
@@ -52,10 +53,10 @@ pub struct Assignment {
     pub end: f64,
 }
 
-/// Machines being filled.
+/// The state of the machines during the assignment.
 struct Floor<'a> {
     times: &'a Table<f64>,
-    /// When each machine has run all that it was given.
+    /// When each machine has run all tasks assigned to it.
     free_at: Vec<f64>,
     given: Vec<Assignment>,
 }
@@ -65,7 +66,7 @@ impl<'a> Floor<'a> {
         Floor { times, free_at: vec![0.0; times.n_columns()], given: Vec::with_capacity(times.n_rows()) }
     }
 
-    /// Where the task would end first, when, and when it would end on the best other machine.
+    /// Returns the machine where the task would end first, that end, and the end on the best other machine.
     fn best(&self, task: usize) -> Best {
         let mut best = Best { machine: 0, end: f64::INFINITY, second: f64::INFINITY };
         let ends = self.times.row(task).iter().zip(&self.free_at).map(|(time, free_at)| free_at + time);

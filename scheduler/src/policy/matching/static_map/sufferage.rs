@@ -1,5 +1,5 @@
-//! Sufferage: in rounds each task claims the machine where it would end first; of several claimants the one
-//! that would lose most on its next best machine keeps it, the others wait for the next round.
+//! Sufferage: in rounds each task claims the machine where it would end first. Among several claimants the
+//! task that would lose most on its next best machine keeps it; the others wait for the next round.
 
 use super::{Assignment, Best, Floor};
 

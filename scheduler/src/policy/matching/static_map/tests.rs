@@ -1,4 +1,4 @@
-//! Small cases worked out by hand, and that every task is run once.
+//! Tests of matching ahead of time: small cases by hand, and that every task runs once.
 
 use proptest::prelude::*;
 
@@ -8,7 +8,7 @@ fn times(rows: &[[f64; 2]]) -> Table<f64> {
     Table::from_rows(&rows.iter().map(|row| row.to_vec()).collect::<Vec<_>>()).unwrap()
 }
 
-/// Task, machine and end, in the order of assignment.
+/// Compares task, machine and end, in the order of assignment.
 fn check(policy: StaticMap, rows: &[[f64; 2]], expected: &[(usize, usize, f64)]) {
     let given = policy.assign(&times(rows));
     let found: Vec<_> = given.iter().map(|one| (one.task, one.machine, one.end)).collect();
@@ -20,7 +20,7 @@ const TIMES: [[f64; 2]; 4] = [[4.0, 5.0], [3.0, 9.0], [2.0, 6.0], [8.0, 8.0]];
 #[test]
 fn min_min_gives_what_can_end_first() {
     // Task 2 ends at 2 on machine 0. Then tasks 0 and 1 could both end at 5, and the lower one goes, to
-    // machine 1; task 1 to machine 0 until 5, and task 3 ends at 13 on either, so on the lower.
+    // machine 1; task 1 goes to machine 0 until 5, and task 3 ends at 13 on either, so it goes to the lower.
     check(StaticMap::MinMin, &TIMES, &[(2, 0, 2.0), (0, 1, 5.0), (1, 0, 5.0), (3, 0, 13.0)]);
 }
 
@@ -28,17 +28,17 @@ fn min_min_gives_what_can_end_first() {
 fn max_std_gives_what_differs_most() {
     // Deviations .5, 3, 2 and 0.
     check(StaticMap::MaxStd, &TIMES, &[(1, 0, 3.0), (2, 0, 5.0), (0, 1, 5.0), (3, 0, 13.0)]);
-    // Deviations 1, 1, 2 and .5: in seconds, not by the mean, and the lower of equal ones first.
+    // Deviations 1, 1, 2 and .5: in seconds, not by the mean; the lower task of equal ones goes first.
     let times = [[1.0, 3.0], [3.0, 1.0], [100.0, 104.0], [1.0, 2.0]];
     check(StaticMap::MaxStd, &times, &[(2, 0, 100.0), (0, 1, 3.0), (1, 1, 4.0), (3, 1, 6.0)]);
 }
 
 #[test]
 fn sufferage_gives_to_who_loses_most() {
-    // Tasks 0 to 2 claim machine 0, where task 1 keeps it: it loses 6 elsewhere. Of the others task 2 claims
-    // machine 0, where it ends at 5, and tasks 0 and 3 machine 1, where 3 loses more: 11 against 8.
+    // Tasks 0 to 2 claim machine 0, and task 1 keeps it: it loses 6 elsewhere. Then task 2 claims machine 0,
+    // where it ends at 5, and tasks 0 and 3 claim machine 1, where 3 loses more: 11 against 8.
     check(StaticMap::Sufferage, &TIMES, &[(1, 0, 3.0), (2, 0, 5.0), (3, 1, 8.0), (0, 0, 9.0)]);
-    // 5 and 6 would be lost, though the first would end later there.
+    // The losses are 5 and 6, though the first task would end later there.
     check(StaticMap::Sufferage, &[[4.0, 9.0], [1.0, 7.0]], &[(1, 0, 1.0), (0, 0, 5.0)]);
 }
 

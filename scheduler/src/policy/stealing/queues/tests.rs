@@ -1,11 +1,11 @@
-//! The order of the queues, and that nothing is lost or doubled on the way between pilots.
+//! Tests of the queues: their order, and that no task is lost or duplicated between pilots.
 
 use proptest::prelude::*;
 
 use super::ReadyQueues;
 use crate::policy::stealing::{Pace, Stealing};
 
-/// What all policies but lending say.
+/// The result of all policies except lending.
 fn never(_: usize, _: u64) -> bool {
     false
 }
@@ -47,7 +47,7 @@ fn what_may_leave_is_lent_after_what_is_shared() {
     let may_leave = |n_waiting, bytes| Stealing::Lend.may_leave(n_waiting, bytes, &pace);
     let mut queues = ReadyQueues::new();
     queues.share(99, 's');
-    // With 5, 4, 3 and 2 waiting: 2.5, 2, 1.5 and 1 s here, or 0, 1, 1.5 and 2 s to fetch.
+    // With 5, 4, 3 and 2 tasks waiting: 2.5, 2, 1.5 and 1 s here, or 0, 1, 1.5 and 2 s to fetch.
     [(0, 'a'), (10, 'b'), (15, 'c'), (20, 'd'), (70, 'e')]
         .into_iter()
         .for_each(|(n, task)| queues.keep(n, task));
@@ -69,7 +69,7 @@ fn the_lightest_of_its_own_are_released() {
     assert_eq!((queues.n_own(), queues.n_shared()), (0, 2));
 }
 
-/// What may happen to a task, drawn: between the queues of a few pilots.
+/// A random event for a task in the queues of a few pilots.
 #[derive(Clone, Debug)]
 enum Happening {
     Keep(usize, u64),
