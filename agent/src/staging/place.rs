@@ -68,7 +68,7 @@ pub fn link(object: &Path, target: &Path, stop: &Stop) -> io::Result<()> {
 /// as root and the file is small. Root can write to read-only files, and other tasks use the same file.
 ///
 /// # Errors
-/// Those of [`copy`] and `share`.
+/// The errors of [`copy`] and `share`.
 pub fn give(
     object: &Path,
     target: &Path,

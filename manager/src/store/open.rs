@@ -35,7 +35,7 @@ pub(super) fn prepare(connection: &mut Connection, migrations: &[Migration]) -> 
 pub(super) fn identify(connection: &Connection, migrations: &[Migration]) -> Result<Identity, Fault> {
     schema::check_origin(connection, migrations)?;
     connection.execute_batch("PRAGMA trusted_schema = OFF; PRAGMA temp_store = MEMORY;")?;
-    let found: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    let found = schema::version(connection)?;
     if migrations.last().is_some_and(|last| found < last.version) {
         return Err(Fault::TooOld { found });
     }

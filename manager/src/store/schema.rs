@@ -170,6 +170,11 @@ pub(super) fn get(connection: &Connection, name: &str) -> Result<Option<String>,
     Ok(statement.query_row([name], |row| row.get(0)).optional()?)
 }
 
+/// Returns the version of a store's schema; 0 of a file that is no store yet.
+pub(super) fn version(connection: &Connection) -> Result<i64, Fault> {
+    Ok(connection.pragma_query_value(None, "user_version", |row| row.get(0))?)
+}
+
 /// Refuses files of other programs and stores of newer versions, before anything is written.
 pub(super) fn check_origin(connection: &Connection, migrations: &[Migration]) -> Result<(), Fault> {
     let pragma = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
@@ -188,7 +193,7 @@ pub(super) fn check_origin(connection: &Connection, migrations: &[Migration]) ->
 
 /// The version is in two places.
 pub(super) fn check_version(connection: &Connection) -> Result<(), Fault> {
-    let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    let version = version(connection)?;
     if version == 0 {
         return Ok(());
     }
@@ -201,7 +206,7 @@ pub(super) fn check_version(connection: &Connection) -> Result<(), Fault> {
 
 /// Checks the sums of `meta` and of the definitions of the tables, where there are any yet.
 pub(super) fn check_sums(connection: &Connection) -> Result<(), Fault> {
-    let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    let version = version(connection)?;
     if version < WITH_SUMS {
         return Ok(());
     }
@@ -237,7 +242,7 @@ fn sum_of(connection: &Connection, query: &str) -> Result<u64, Fault> {
 
 /// The last record that was written before rows had sums; 0 where all have.
 pub(super) fn summed_after(connection: &Connection) -> Result<i64, Fault> {
-    let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    let version = version(connection)?;
     if version < WITH_SUMS {
         return Ok(i64::MAX);
     }
@@ -246,19 +251,18 @@ pub(super) fn summed_after(connection: &Connection) -> Result<i64, Fault> {
 
 /// Refuses a store whose rows have no checksums yet.
 pub(super) fn check_has_sums(connection: &Connection) -> Result<(), Fault> {
-    let found: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    let found = version(connection)?;
     if found < WITH_SUMS { Err(Fault::TooOld { found }) } else { Ok(()) }
 }
 
 /// Whether the store has the table of packs of failures.
 pub(super) fn has_failure_packs(connection: &Connection) -> Result<bool, Fault> {
-    let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    Ok(version >= WITH_FAILURE_PACKS)
+    Ok(version(connection)? >= WITH_FAILURE_PACKS)
 }
 
 /// Migrates a store to the newest version, step by step.
 pub(super) fn migrate(connection: &mut Connection, migrations: &[Migration]) -> Result<(), Fault> {
-    let found: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    let found = version(connection)?;
     for migration in migrations.iter().filter(|migration| migration.version > found) {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         transaction.execute_batch(migration.sql)?;
@@ -281,7 +285,7 @@ pub(super) fn migrate(connection: &mut Connection, migrations: &[Migration]) -> 
 
 /// Whether the file is a store, of whatever version.
 pub(super) fn is_made(connection: &Connection) -> Result<bool, Fault> {
-    let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    let version = version(connection)?;
     Ok(version > 0)
 }
 
